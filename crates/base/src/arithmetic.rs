@@ -1,0 +1,128 @@
+//! Arithmetic that the source documents print, each with its worked example
+//! as a test. `doc` numbers are those of the documents (000 SAS 1998,
+//! 001 Compaq 1997, 002 Windows NT Magazine 1998, 003 NT Resource Kit ch. 14,
+//! 004 InfoStor 1999).
+
+use crate::topology::Level;
+
+/// Member operations a second on each disk of an array under `reads` and
+/// `writes` a second (doc 002: reads plus the level's factor times writes,
+/// over the disks).
+pub fn member_load(level: Level, members: usize, reads: f64, writes: f64) -> f64 {
+    (reads + level.write_factor(members) * writes) / members.max(1) as f64
+}
+
+/// Queue length of a set from its members' shares of busy time: their sum
+/// (doc 003; %Disk Time as a decimal without its cap).
+pub fn set_queue_length(busy: &[f64]) -> f64 {
+    busy.iter().sum()
+}
+
+/// Share of the set's capacity in use: the queue over the disks (doc 003).
+pub fn set_utilisation(busy: &[f64]) -> f64 {
+    set_queue_length(busy) / busy.len().max(1) as f64
+}
+
+/// NT's % Disk Time as a fraction: the queue, capped at 1 (doc 003).
+pub fn disk_time_nt(queue_length: f64) -> f64 {
+    queue_length.min(1.0)
+}
+
+/// "Avg. Queue Time" of doc 000: the queue times the seconds a transfer. The
+/// measured time already holds the waiting, so this counts it twice; it is
+/// kept for the `sas-1998` pack alone.
+pub fn queue_time_sas(queue_length: f64, s_per_transfer: f64) -> f64 {
+    queue_length * s_per_transfer
+}
+
+/// Interrupts a second that the disk causes: all, less the clock's and the
+/// network's (doc 003, Interrupts and Disk Use). Never below zero.
+pub fn disk_interrupts(total: f64, clock: f64, network: f64) -> f64 {
+    (total - clock - network).max(0.0)
+}
+
+/// Processor share that disk interrupts cause: their share of all interrupts
+/// times the share of time in interrupts (doc 003).
+pub fn disk_interrupt_time(disk: f64, total: f64, interrupt_time: f64) -> f64 {
+    disk / total * interrupt_time
+}
+
+/// Bytes moved for each disk interrupt (doc 003's table of record sizes).
+pub fn bytes_per_interrupt(bytes_per_s: f64, disk_interrupts_per_s: f64) -> f64 {
+    bytes_per_s / disk_interrupts_per_s
+}
+
+/// Seconds to move `bytes` in records of `record_bytes` at a rate (doc 003).
+pub fn elapsed_s(bytes: f64, record_bytes: f64, records_per_s: f64) -> f64 {
+    bytes / record_bytes / records_per_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(value: f64, expected: f64, within: f64) {
+        assert!((value - expected).abs() <= within, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn w7_queue_time_of_doc_000() {
+        near(queue_time_sas(3.0, 0.02), 0.06, 1e-12);
+    }
+
+    #[test]
+    fn w13_raid5_load_before() {
+        // (126 + 4 x 73) / 3, printed 139
+        near(member_load(Level::Raid5, 3, 126.0, 73.0), 139.33, 0.01);
+    }
+
+    #[test]
+    fn w14_raid5_load_after() {
+        // printed 68 divides by 9 for a 10-disk array; by 10 it is 61.5
+        near(member_load(Level::Raid5, 10, 147.0, 117.0), 61.5, 1e-9);
+        near((147.0 + 4.0 * 117.0) / 9.0, 68.33, 0.01);
+    }
+
+    #[test]
+    fn w17_raid1_load() {
+        near(member_load(Level::Raid1, 2, 100.0, 50.0), 100.0, 1e-12);
+    }
+
+    #[test]
+    fn w18_w19_sets_are_not_more_than_full() {
+        let five = [0.30, 0.33, 0.38, 0.0, 0.0];
+        near(set_queue_length(&five), 1.01, 1e-12);
+        near(set_utilisation(&five), 0.202, 1e-12);
+        let three = [0.66, 0.70, 0.0];
+        near(set_queue_length(&three), 1.36, 1e-12);
+        near(set_utilisation(&three), 0.4533, 1e-4);
+    }
+
+    #[test]
+    fn w20_disk_time_is_capped_and_the_queue_is_not() {
+        near(set_queue_length(&[0.90, 0.30]), 1.2, 1e-12);
+        near(disk_time_nt(1.2), 1.0, 1e-12);
+    }
+
+    #[test]
+    fn w21_share_of_the_disk_in_interrupts() {
+        let disk = disk_interrupts(426.5, 100.0, 0.0);
+        near(disk, 326.5, 1e-9);
+        near(disk / 426.5, 0.7655, 1e-4); // printed 76.5 %, truncated
+        near(disk_interrupt_time(disk, 426.5, 0.915), 0.70, 0.005);
+    }
+
+    #[test]
+    fn w22_bytes_an_interrupt() {
+        let small = disk_interrupts(1124.0, 100.0, 300.0);
+        near(bytes_per_interrupt(335_006.5, small), 462.7, 0.05);
+        let large = disk_interrupts(3651.5, 100.0, 300.0);
+        near(bytes_per_interrupt(1_529_675.0, large), 470.45, 0.01);
+    }
+
+    #[test]
+    fn w23_elapsed_times() {
+        near(elapsed_s(20_480_000.0, 512.0, 655.0), 61.07, 0.005);
+        near(elapsed_s(20_480_000.0, 65_536.0, 23.4), 13.35, 0.005); // printed 13.34
+    }
+}

@@ -1,0 +1,200 @@
+//! Samples in memory. A [`Frame`] is a batch of ticks in columns, and it is
+//! the one form in which samples travel: a live sampler fills a frame tick by
+//! tick, a log reader fills one block by block, and diagnosis, charts and
+//! exports read them.
+//!
+//! A cell is an `f64`. `NaN` is a recorded gap: the value could not be had at
+//! that tick (why, is told by a note), and it is never replaced by a zero.
+//! Totals (counts of something that happened) are stored as what was added
+//! during the tick, so they stay small, and a reset or a wrap is settled once,
+//! where the kernel is read.
+
+use std::sync::Arc;
+
+/// One sampling moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Tick {
+    /// Wall-clock time, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// Nanoseconds of running time that the tick covers, by a clock that
+    /// neither steps nor counts suspension; 0 on the first tick, when nothing
+    /// is known of the time before.
+    pub elapsed_ns: u64,
+}
+
+/// One measured quantity of one instance, in the order of a schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Canonical counter id, such as `physical_disk.reads`.
+    pub counter: String,
+    /// What it is about (`sda`, `cpu0`, `/var`); empty where there is only one.
+    pub instance: String,
+    /// A stored cell times this is the value in the counter's unit. It keeps
+    /// the kernel's integers whole (milliseconds have the scale 0.001).
+    pub scale: f64,
+}
+
+/// The series of a frame. A device that comes or goes makes a new schema.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Schema {
+    /// The series, in column order.
+    pub series: Vec<Series>,
+}
+
+impl Schema {
+    /// Column of a counter's instance.
+    pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
+        self.series.iter().position(|s| s.counter == counter && s.instance == instance)
+    }
+
+    /// Instances that have any series whose counter id starts with `object.`,
+    /// in the order of their first appearance.
+    pub fn instances(&self, object: &str) -> Vec<&str> {
+        let mut found: Vec<&str> = Vec::new();
+        for s in &self.series {
+            let of_object = s.counter.split_once('.').is_some_and(|(o, _)| o == object);
+            if of_object && !found.contains(&s.instance.as_str()) {
+                found.push(&s.instance);
+            }
+        }
+        found
+    }
+}
+
+/// A batch of ticks, column by column. It is made to be refilled: clearing
+/// keeps its memory.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    schema: Arc<Schema>,
+    ticks: Vec<Tick>,
+    capacity: usize,
+    cells: Vec<f64>,
+}
+
+impl Frame {
+    /// An empty frame with room for `capacity` ticks.
+    pub fn new(schema: Arc<Schema>, capacity: usize) -> Frame {
+        let mut frame = Frame::default();
+        frame.reset(schema, capacity);
+        frame
+    }
+
+    /// Empties the frame and gives it another schema or size.
+    pub fn reset(&mut self, schema: Arc<Schema>, capacity: usize) {
+        let capacity = capacity.max(1);
+        self.cells.resize(schema.series.len() * capacity, f64::NAN);
+        self.ticks.clear();
+        self.ticks.reserve(capacity);
+        self.schema = schema;
+        self.capacity = capacity;
+    }
+
+    /// Forgets the ticks, keeps schema and memory.
+    pub fn clear(&mut self) {
+        self.ticks.clear();
+    }
+
+    /// The columns' names.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The ticks, oldest first.
+    pub fn ticks(&self) -> &[Tick] {
+        &self.ticks
+    }
+
+    /// True when no further tick fits.
+    pub fn is_full(&self) -> bool {
+        self.ticks.len() == self.capacity
+    }
+
+    /// True when there is no tick.
+    pub fn is_empty(&self) -> bool {
+        self.ticks.is_empty()
+    }
+
+    /// Adds a tick; `row` has a cell a series.
+    ///
+    /// # Panics
+    /// When the frame is full or the row has another width than the schema:
+    /// both are mistakes of the caller, not of the data.
+    pub fn push(&mut self, tick: Tick, row: &[f64]) {
+        assert!(!self.is_full(), "frame is full");
+        assert_eq!(row.len(), self.schema.series.len(), "row width");
+        let at = self.ticks.len();
+        for (column, &value) in row.iter().enumerate() {
+            self.cells[column * self.capacity + at] = value;
+        }
+        self.ticks.push(tick);
+    }
+
+    /// Makes room for the given ticks and lets the caller fill the columns.
+    ///
+    /// # Panics
+    /// When there are more ticks than the frame's capacity.
+    pub fn set_ticks(&mut self, ticks: &[Tick]) {
+        assert!(ticks.len() <= self.capacity, "more ticks than capacity");
+        self.ticks.clear();
+        self.ticks.extend_from_slice(ticks);
+    }
+
+    /// The cells of one series, unscaled, a cell a tick.
+    pub fn column(&self, column: usize) -> &[f64] {
+        let start = column * self.capacity;
+        &self.cells[start..start + self.ticks.len()]
+    }
+
+    /// The same, to be filled.
+    pub fn column_mut(&mut self, column: usize) -> &mut [f64] {
+        let start = column * self.capacity;
+        &mut self.cells[start..start + self.ticks.len()]
+    }
+
+    /// Keeps only the ticks of `range` (positions), dropping the others.
+    pub fn keep(&mut self, range: std::ops::Range<usize>) {
+        if range.start == 0 {
+            self.ticks.truncate(range.end);
+            return;
+        }
+        let length = self.ticks.len();
+        for column in 0..self.schema.series.len() {
+            let start = column * self.capacity;
+            self.cells[start..start + length].copy_within(range.clone(), 0);
+        }
+        self.ticks.truncate(range.end);
+        self.ticks.drain(..range.start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Arc<Schema> {
+        let series =
+            |instance: &str| Series { counter: "physical_disk.reads".into(), instance: instance.into(), scale: 1.0 };
+        Arc::new(Schema { series: vec![series("sda"), series("sdb")] })
+    }
+
+    #[test]
+    fn columns_hold_what_rows_brought() {
+        let mut frame = Frame::new(schema(), 3);
+        for i in 0..3 {
+            let tick = Tick { time_ns: i, elapsed_ns: 1 };
+            frame.push(tick, &[i as f64, 10.0 + i as f64]);
+        }
+        assert!(frame.is_full());
+        assert_eq!(frame.column(0), [0.0, 1.0, 2.0]);
+        frame.keep(1..3);
+        assert_eq!(frame.column(1), [11.0, 12.0]);
+        assert_eq!(frame.ticks()[0].time_ns, 1);
+    }
+
+    #[test]
+    fn instances_are_those_of_the_object_only() {
+        assert_eq!(schema().instances("physical_disk"), ["sda", "sdb"]);
+        assert!(schema().instances("physical").is_empty());
+        assert_eq!(schema().column("physical_disk.reads", "sdb"), Some(1));
+    }
+}

@@ -1,0 +1,17 @@
+//! The words every other crate speaks: units, the counter catalogue, samples
+//! (ticks, series, frames, notes), topology, and the arithmetic of the source
+//! documents. Nothing here reads a file, a clock or a device.
+
+pub mod arithmetic;
+pub mod catalogue;
+pub mod frame;
+pub mod note;
+pub mod plan;
+pub mod topology;
+pub mod units;
+
+pub use catalogue::{Catalogue, Counter, Kind};
+pub use frame::{Frame, Schema, Series, Tick};
+pub use note::{Note, ProcessRow, ProcessTable};
+pub use plan::{Plan, Summary};
+pub use topology::{Class, Device, DeviceKind, Filesystem, Level, Topology};

@@ -1,0 +1,89 @@
+//! What a log says beside its numbers: bookmarks, reasons for gaps, the
+//! topology, the process table. A note is a time, a kind and a text; the
+//! datastore keeps it without understanding it.
+
+use serde::{Deserialize, Serialize};
+
+/// A line of text at a moment. The kinds in use are the constants below.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Wall-clock time, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// One of the constants of this type.
+    pub kind: String,
+    /// Plain text, or JSON where the constant says so.
+    pub text: String,
+}
+
+impl Note {
+    /// Set by a person with `mark`; plain text.
+    pub const BOOKMARK: &'static str = "bookmark";
+    /// Something could not be measured for a while, and why; plain text.
+    pub const GAP: &'static str = "gap";
+    /// What this recorder can never see here (missing files, no privilege); plain text.
+    pub const UNSEEN: &'static str = "unseen";
+    /// The clock was stepped or the machine slept; plain text.
+    pub const CLOCK: &'static str = "clock";
+    /// A remark that limits certainty (log on a measured disk); plain text.
+    pub const WARNING: &'static str = "warning";
+    /// A [`crate::Topology`] as JSON, at the start and after each change.
+    pub const TOPOLOGY: &'static str = "topology";
+    /// A [`ProcessTable`] as JSON, on the slow beat.
+    pub const PROCESSES: &'static str = "processes";
+
+    /// A note of one of the kinds above.
+    pub fn new(time_ns: i64, kind: &str, text: impl Into<String>) -> Note {
+        Note { time_ns, kind: kind.into(), text: text.into() }
+    }
+}
+
+/// What the processes did between two looks at them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessTable {
+    /// Seconds between the two looks.
+    pub elapsed_s: f64,
+    /// Processes that were looked at but belong to other users, so that their
+    /// I/O could not be read.
+    pub unreadable: u32,
+    /// Those that did anything, busiest first.
+    pub rows: Vec<ProcessRow>,
+}
+
+/// One process over one look's span. `None` is what could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: u32,
+    /// Command name as the kernel has it (16 bytes at most).
+    pub name: String,
+    /// Path of its cgroup that does I/O accounting, `/` where there is none.
+    pub cgroup: String,
+    /// Share of one processor, user and system together (1.0 is one full processor).
+    pub processor: f64,
+    /// The system-mode part of `processor`.
+    pub processor_system: f64,
+    /// Bytes a second that reached the block layer on its behalf, reads.
+    pub read_bytes_per_s: Option<f64>,
+    /// The same for writes (counted when pages are dirtied).
+    pub write_bytes_per_s: Option<f64>,
+    /// Bytes a second it asked for by read calls, cache hits included.
+    pub asked_read_bytes_per_s: Option<f64>,
+    /// Bytes a second it handed to write calls.
+    pub asked_write_bytes_per_s: Option<f64>,
+    /// Read calls a second.
+    pub read_calls_per_s: Option<f64>,
+    /// Write calls a second.
+    pub write_calls_per_s: Option<f64>,
+    /// Page faults a second that waited for a disk.
+    pub major_faults_per_s: f64,
+    /// Share of the span spent waiting for block I/O, swap-ins with it; needs delay accounting.
+    pub block_delay: Option<f64>,
+    /// Share of the looks at which it stood in uninterruptible sleep (state D).
+    pub blocked_share: f64,
+    /// Kernel function it slept in when blocked, where readable.
+    pub waits_in: Option<String>,
+    /// Resident memory, bytes.
+    pub resident_bytes: f64,
+    /// Swapped-out memory, bytes, where the status file says.
+    pub swapped_bytes: Option<f64>,
+}

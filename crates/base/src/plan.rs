@@ -1,0 +1,306 @@
+//! From stored series to a counter's value: [`Plan`] settles once, for a
+//! schema, which columns a counter of an instance comes from; then it gives
+//! the value of every tick, or sums a stretch of ticks into one value with the
+//! weights that the counter's kind demands.
+
+use crate::catalogue::{Catalogue, Counter, Derive, Kind, Per};
+use crate::frame::{Frame, Schema, Tick};
+
+/// How one counter of one instance comes from the columns of a schema.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    terms: Vec<(usize, f64)>,
+    divisor: Divisor,
+    complement: bool,
+    cap: f64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Divisor {
+    /// The sum is the value of the tick.
+    Nothing,
+    Time,
+    Columns(Vec<(usize, f64)>),
+    /// The cell is the value; the columns give only its weight in a mean
+    /// (per second, so times the tick's length).
+    Weight(Vec<(usize, f64)>),
+}
+
+/// A stretch of ticks summed up. Add summaries of the same plan with
+/// [`Summary::add`]; nothing is lost by splitting a stretch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Weighted sum of the values (or the plain sum, for a total).
+    pub numerator: f64,
+    /// Sum of the weights: seconds or operations.
+    pub denominator: f64,
+    /// Ticks that had a value.
+    pub ticks: u64,
+    /// Least value of a tick.
+    pub least: Option<f64>,
+    /// Greatest value of a tick.
+    pub most: Option<f64>,
+}
+
+impl Summary {
+    /// Joins two stretches.
+    pub fn add(&mut self, other: &Summary) {
+        self.numerator += other.numerator;
+        self.denominator += other.denominator;
+        self.ticks += other.ticks;
+        self.least = merge(self.least, other.least, f64::min);
+        self.most = merge(self.most, other.most, f64::max);
+    }
+}
+
+fn merge(a: Option<f64>, b: Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(pick(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Seconds of a tick; `NaN` for the first, which covers no known time.
+fn seconds(tick: &Tick) -> f64 {
+    if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
+}
+
+impl Plan {
+    /// Finds the columns for a counter of an instance; `None` where the
+    /// schema lacks them. Ready-made cells come before formulas.
+    pub fn resolve(catalogue: &Catalogue, schema: &Schema, counter: &str, instance: &str) -> Option<Plan> {
+        let entry = catalogue.get(counter)?;
+        match schema.column(counter, instance) {
+            Some(column) => Some(Plan::stored(catalogue, schema, entry, column, instance)),
+            None => entry.derive.iter().find_map(|derive| Plan::derived(entry.kind, derive, schema, instance)),
+        }
+    }
+
+    fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> Plan {
+        let weight = entry.weight.as_deref().and_then(|w| {
+            let direct = term(schema, w, instance).map(|t| vec![t]);
+            direct.or_else(|| {
+                let derive = catalogue.get(w)?.derive.iter();
+                derive.map(|d| terms(schema, &d.sum, instance)).find_map(|t| t)
+            })
+        });
+        let divisor = match (entry.kind, weight) {
+            (Kind::AveragePerOperation, Some(columns)) => Divisor::Weight(columns),
+            _ => Divisor::Nothing,
+        };
+        Plan {
+            terms: vec![(column, schema.series[column].scale)],
+            divisor,
+            complement: false,
+            cap: f64::INFINITY,
+            kind: entry.kind,
+        }
+    }
+
+    fn derived(kind: Kind, derive: &Derive, schema: &Schema, instance: &str) -> Option<Plan> {
+        let mut all = terms(schema, &derive.sum, instance)?;
+        all.extend(derive.optional.iter().filter_map(|id| term(schema, id, instance)));
+        let minus = terms(schema, &derive.minus, instance)?;
+        all.extend(minus.into_iter().map(|(column, scale)| (column, -scale)));
+        for (_, scale) in &mut all {
+            *scale *= derive.times;
+        }
+        let divisor = match &derive.per {
+            Per::Nothing => Divisor::Nothing,
+            Per::Time(_) => Divisor::Time,
+            Per::Counters(ids) => {
+                let columns: Vec<_> = ids.iter().filter_map(|id| term(schema, id, instance)).collect();
+                if columns.is_empty() {
+                    return None;
+                }
+                Divisor::Columns(columns)
+            }
+        };
+        Some(Plan {
+            terms: all,
+            divisor,
+            complement: derive.complement,
+            cap: derive.cap.unwrap_or(f64::INFINITY),
+            kind,
+        })
+    }
+
+    /// The columns that the plan reads.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        let divisor: &[(usize, f64)] = match &self.divisor {
+            Divisor::Columns(columns) | Divisor::Weight(columns) => columns,
+            Divisor::Nothing | Divisor::Time => &[],
+        };
+        self.terms.iter().chain(divisor).map(|(column, _)| *column)
+    }
+
+    /// The counter's kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The value at every tick of the frame, into `out`. `NaN` where there is
+    /// a gap, or where nothing happened that an average could be of.
+    pub fn values(&self, frame: &Frame, out: &mut Vec<f64>) {
+        out.clear();
+        out.resize(frame.ticks().len(), 0.0);
+        add_columns(frame, &self.terms, out);
+        match &self.divisor {
+            Divisor::Nothing | Divisor::Weight(_) => {}
+            Divisor::Time => {
+                for (value, tick) in out.iter_mut().zip(frame.ticks()) {
+                    *value /= seconds(tick);
+                }
+            }
+            Divisor::Columns(columns) => {
+                for (at, value) in out.iter_mut().enumerate() {
+                    let divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[at] * scale).sum();
+                    *value = if divisor > 0.0 { *value / divisor } else { f64::NAN };
+                }
+            }
+        }
+        if self.complement || self.cap.is_finite() {
+            for value in out.iter_mut() {
+                *value = self.finish(*value);
+            }
+        }
+    }
+
+    fn finish(&self, value: f64) -> f64 {
+        let value = if self.complement { 1.0 - value } else { value };
+        // f64::min would turn a gap into the cap
+        if value > self.cap { self.cap } else { value }
+    }
+
+    /// Sums the ticks for which `keep` says so. The sums are of what the
+    /// value is made of, so that averages come out weighted.
+    pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> Summary {
+        let mut sum = Summary::default();
+        for (at, tick) in frame.ticks().iter().enumerate() {
+            if !keep(at) {
+                continue;
+            }
+            let cell =
+                |columns: &[(usize, f64)]| -> f64 { columns.iter().map(|&(c, s)| frame.column(c)[at] * s).sum() };
+            let top = cell(&self.terms);
+            let time = seconds(tick);
+            let (numerator, denominator, value) = match &self.divisor {
+                Divisor::Nothing if self.kind == Kind::Total => (top, 1.0, top),
+                Divisor::Nothing => {
+                    let weight = if time.is_nan() { 1e-9 } else { time };
+                    (top * weight, weight, top)
+                }
+                Divisor::Time => (top, time, top / time),
+                Divisor::Columns(columns) => {
+                    let operations = cell(columns);
+                    // a ratio of levels (share of memory in use) goes by time, not by size
+                    let weight = if self.kind == Kind::Level { time / operations } else { 1.0 };
+                    (top * weight, operations * weight, top / operations)
+                }
+                Divisor::Weight(columns) => {
+                    let weight = cell(columns);
+                    (top * weight, weight, top)
+                }
+            };
+            if numerator.is_nan() || denominator.is_nan() {
+                continue;
+            }
+            sum.numerator += numerator;
+            sum.denominator += denominator;
+            sum.ticks += 1;
+            if !value.is_nan() {
+                let value = Some(self.finish(value));
+                sum.least = merge(sum.least, value, f64::min);
+                sum.most = merge(sum.most, value, f64::max);
+            }
+        }
+        sum
+    }
+
+    /// The one value of a summed-up stretch; `None` where nothing was measured.
+    pub fn value(&self, sum: &Summary) -> Option<f64> {
+        if sum.ticks == 0 || sum.denominator <= 0.0 {
+            return None;
+        }
+        let value = if self.kind == Kind::Total { sum.numerator } else { sum.numerator / sum.denominator };
+        Some(self.finish(value))
+    }
+}
+
+fn term(schema: &Schema, counter: &str, instance: &str) -> Option<(usize, f64)> {
+    let column = schema.column(counter, instance)?;
+    Some((column, schema.series[column].scale))
+}
+
+fn terms(schema: &Schema, counters: &[String], instance: &str) -> Option<Vec<(usize, f64)>> {
+    counters.iter().map(|id| term(schema, id, instance)).collect()
+}
+
+fn add_columns(frame: &Frame, columns: &[(usize, f64)], out: &mut [f64]) {
+    for &(column, scale) in columns {
+        for (value, cell) in out.iter_mut().zip(frame.column(column)) {
+            *value += cell * scale;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Series;
+    use std::sync::Arc;
+
+    /// Two ticks of 1 s and 3 s: 10 reads of 5 ms, then 90 reads of 1 ms.
+    fn frame() -> Frame {
+        let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
+        let schema = Schema {
+            series: vec![
+                series("physical_disk.reads", 1.0),
+                series("physical_disk.read_time_s", 1e-3),
+                series("physical_disk.weighted_time_s", 1e-3),
+            ],
+        };
+        let mut frame = Frame::new(Arc::new(schema), 4);
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &[10.0, 50.0, 50.0]);
+        frame.push(Tick { time_ns: 4, elapsed_ns: 3_000_000_000 }, &[90.0, 90.0, 90.0]);
+        frame
+    }
+
+    fn plan(counter: &str) -> Plan {
+        Plan::resolve(Catalogue::builtin(), frame().schema(), counter, "sda").unwrap()
+    }
+
+    #[test]
+    fn averages_are_weighted_by_operations_and_levels_by_time() {
+        let mut values = Vec::new();
+        let latency = plan("physical_disk.avg_s_per_transfer");
+        latency.values(&frame(), &mut values);
+        assert!((values[0] - 0.005).abs() < 1e-12 && (values[1] - 0.001).abs() < 1e-12);
+        let sum = latency.summarise(&frame(), |_| true);
+        assert!((latency.value(&sum).unwrap() - 0.0014).abs() < 1e-12);
+        let queue = plan("physical_disk.avg_queue_length");
+        let sum = queue.summarise(&frame(), |_| true);
+        assert!((queue.value(&sum).unwrap() - 0.14 / 4.0).abs() < 1e-12);
+        assert_eq!(sum.most, Some(0.05));
+    }
+
+    #[test]
+    fn a_gap_is_neither_a_zero_nor_a_part_of_the_mean() {
+        let mut frame = frame();
+        frame.push(Tick { time_ns: 5, elapsed_ns: 1_000_000_000 }, &[f64::NAN; 3]);
+        let queue = plan("physical_disk.avg_queue_length");
+        let mut values = Vec::new();
+        queue.values(&frame, &mut values);
+        assert!(values[2].is_nan());
+        assert_eq!(queue.summarise(&frame, |_| true).ticks, 2);
+        assert_eq!(queue.value(&queue.summarise(&frame, |at| at == 2)), None);
+    }
+
+    #[test]
+    fn what_the_schema_lacks_is_not_resolved() {
+        let frame = frame();
+        let missing = Plan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_queue_length", "sdb");
+        assert!(missing.is_none());
+    }
+}

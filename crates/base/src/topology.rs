@@ -1,0 +1,291 @@
+//! How instances stand on each other, and what load on an array means for its
+//! members.
+
+use serde::{Deserialize, Serialize};
+
+/// The machine's storage and size as far as it could be seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Topology {
+    /// Host name, where known.
+    pub host: String,
+    /// Kernel release, where known.
+    pub kernel: String,
+    /// Online processors; 0 is unknown.
+    pub processors: u32,
+    /// Physical memory, bytes; 0 is unknown.
+    pub memory_bytes: u64,
+    /// Block devices and sets (md, dm, btrfs).
+    pub devices: Vec<Device>,
+    /// Mounted filesystems that have a device.
+    pub filesystems: Vec<Filesystem>,
+    /// Swap areas: name of the block device or file, and whether it is zram.
+    pub swaps: Vec<Swap>,
+}
+
+/// A swap area.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Swap {
+    /// Path as the kernel prints it.
+    pub path: String,
+    /// The block device that bears it, empty where unknown.
+    pub device: String,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+/// A mounted filesystem.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filesystem {
+    /// Mount point.
+    pub mount: String,
+    /// Filesystem type, such as `ext4`.
+    pub kind: String,
+    /// Device or set that bears it (a name in `devices`), empty where unknown.
+    pub device: String,
+}
+
+/// What sort of block device an entry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// A whole disk or a hardware array shown as one.
+    #[default]
+    Disk,
+    /// A partition of a disk.
+    Partition,
+    /// A Linux software array.
+    Md,
+    /// Device mapper: LVM, crypt, dm-multipath.
+    Dm,
+    /// A loop device.
+    Loop,
+    /// Compressed memory.
+    Zram,
+    /// A multipath node over several paths (NVMe native multipath).
+    Multipath,
+    /// A btrfs volume, which is no block device of its own; named `btrfs:UUID-or-label`.
+    Btrfs,
+    /// A ZFS pool.
+    Zfs,
+}
+
+/// Class of a device, which sets what can be expected of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Turning platters.
+    Rotational,
+    /// SATA or SAS flash.
+    Flash,
+    /// NVMe flash.
+    Nvme,
+    /// A virtual machine's disk or a cloud volume: what bears it is hidden.
+    Virtual,
+    /// Over a network (NBD, iSCSI, FUSE).
+    Network,
+    /// Memory.
+    Memory,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
+
+/// Level of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Disks end to end; each request goes to one member.
+    Linear,
+    /// Striped, no redundancy.
+    Raid0,
+    /// Every member holds a copy.
+    Raid1,
+    /// Dedicated parity disk.
+    Raid4,
+    /// Rotating parity.
+    Raid5,
+    /// Two rotating parities.
+    Raid6,
+    /// Striped mirrors.
+    Raid10,
+}
+
+impl Level {
+    /// All levels, for lists.
+    pub const ALL: [Level; 7] =
+        [Level::Linear, Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6, Level::Raid10];
+
+    /// The level's name in data and on screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Linear => "linear",
+            Level::Raid0 => "raid0",
+            Level::Raid1 => "raid1",
+            Level::Raid4 => "raid4",
+            Level::Raid5 => "raid5",
+            Level::Raid6 => "raid6",
+            Level::Raid10 => "raid10",
+        }
+    }
+
+    /// Reads a level's name: `raid5`, `5`, `RAID 10`, `single`.
+    pub fn parse(text: &str) -> Option<Level> {
+        let plain: String = text.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+        match plain.strip_prefix("raid").unwrap_or(&plain) {
+            "linear" | "single" => Some(Level::Linear),
+            "0" => Some(Level::Raid0),
+            "1" | "1c3" | "1c4" | "dup" => Some(Level::Raid1),
+            "4" => Some(Level::Raid4),
+            "5" => Some(Level::Raid5),
+            "6" => Some(Level::Raid6),
+            "10" => Some(Level::Raid10),
+            _ => None,
+        }
+    }
+
+    /// Member operations that one small write to the array costs. Doc 002:
+    /// two for a mirror, four for RAID 5; RAID 6 reads and writes two
+    /// parities and the data, six. `members` matters to RAID 1 alone, where
+    /// every member is written.
+    pub fn write_factor(self, members: usize) -> f64 {
+        match self {
+            Level::Linear | Level::Raid0 => 1.0,
+            Level::Raid1 => members.max(1) as f64,
+            Level::Raid10 => 2.0,
+            Level::Raid4 | Level::Raid5 => 4.0,
+            Level::Raid6 => 6.0,
+        }
+    }
+}
+
+/// A block device or a set of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// Kernel name (`sda`, `md0`, `loop3`), or `btrfs:…` for a volume.
+    pub name: String,
+    /// What sort it is.
+    pub kind: DeviceKind,
+    /// Its class, from the device itself or, for a stacked one, its members.
+    pub class: Class,
+    /// What it stands on: the disk of a partition, the members of an array,
+    /// the disk under a loop device's file. Empty for a leaf.
+    pub below: Vec<String>,
+    /// Level, where it is an array.
+    pub level: Option<Level>,
+    /// Stripe unit, bytes, where it is an array that has one.
+    pub stripe_bytes: Option<u64>,
+    /// Members that are failed or missing, where it is an array.
+    pub missing: u32,
+    /// `check`, `resync`, `recover`, `reshape`, `balance`, `scrub` while one runs.
+    pub background: Option<String>,
+    /// What the kernel says of rotation; wrong on many virtual disks.
+    pub rotational: Option<bool>,
+    /// Active I/O scheduler.
+    pub scheduler: Option<String>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Requests that the block layer queues at most.
+    pub queue_requests: Option<u32>,
+    /// Requests that the device itself takes at once.
+    pub device_depth: Option<u32>,
+    /// Largest request in bytes before the block layer splits it.
+    pub max_request_bytes: Option<u64>,
+    /// Size, bytes.
+    pub bytes: Option<u64>,
+    /// Model, as the device says.
+    pub model: Option<String>,
+    /// Serial number or world-wide name, as the device says.
+    pub serial: Option<String>,
+    /// Link speed, bytes a second, where shown (PCIe lanes, SAS or SATA phy).
+    pub link_bytes_per_s: Option<f64>,
+    /// Backing file of a loop device.
+    pub backing: Option<String>,
+}
+
+impl Topology {
+    /// A device by name.
+    pub fn device(&self, name: &str) -> Option<&Device> {
+        self.devices.iter().find(|d| d.name == name)
+    }
+
+    /// True where nothing seen here lies below the device. Unknown names are
+    /// leaves: a foreign log shows no topology at all. A partition is never one.
+    pub fn is_leaf(&self, name: &str) -> bool {
+        self.device(name).is_none_or(|d| d.below.is_empty())
+    }
+
+    /// The leaves under a device (itself, where it is one), each once.
+    pub fn leaves<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let mut leaves = Vec::new();
+        let mut pending = vec![name];
+        let mut seen: Vec<&str> = Vec::new();
+        while let Some(next) = pending.pop() {
+            if seen.contains(&next) {
+                continue;
+            }
+            seen.push(next);
+            match self.device(next) {
+                Some(d) if !d.below.is_empty() => pending.extend(d.below.iter().map(String::as_str)),
+                _ => leaves.push(next),
+            }
+        }
+        leaves.sort_unstable();
+        leaves
+    }
+
+    /// Spindles (or flash devices) that share the device's load: what the
+    /// documents' "two outstanding requests a disk" is counted against.
+    pub fn spindles(&self, name: &str) -> usize {
+        self.leaves(name).len().max(1)
+    }
+
+    /// Arrays that have `name` among their leaves.
+    pub fn sets_over<'a>(&'a self, name: &str) -> Vec<&'a Device> {
+        self.devices.iter().filter(|d| d.level.is_some() && self.leaves(&d.name).contains(&name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_go_through_partitions_and_are_counted_once() {
+        let device = |name: &str, below: &[&str]| Device {
+            name: name.into(),
+            below: below.iter().map(|s| s.to_string()).collect(),
+            ..Device::default()
+        };
+        let topology = Topology {
+            devices: vec![
+                device("sda", &[]),
+                device("sdb", &[]),
+                device("sda1", &["sda"]),
+                device("sdb1", &["sdb"]),
+                device("sda2", &["sda"]),
+                device("md0", &["sda1", "sdb1"]),
+                device("dm-0", &["md0", "sda2"]),
+            ],
+            ..Topology::default()
+        };
+        assert_eq!(topology.leaves("dm-0"), ["sda", "sdb"]);
+        assert_eq!(topology.spindles("md0"), 2);
+        assert!(topology.is_leaf("unheard-of"));
+        assert!(!topology.is_leaf("sda1"));
+    }
+
+    #[test]
+    fn levels_are_read_as_people_write_them() {
+        assert_eq!(Level::parse("RAID 10"), Some(Level::Raid10));
+        assert_eq!(Level::parse("raid5"), Some(Level::Raid5));
+        assert_eq!(Level::parse("single"), Some(Level::Linear));
+        assert_eq!(Level::parse("raid7"), None);
+        for level in Level::ALL {
+            assert_eq!(Level::parse(level.name()), Some(level));
+        }
+    }
+}

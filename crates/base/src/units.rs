@@ -1,0 +1,160 @@
+//! Durations and sizes as people type them, and values as people read them.
+
+use thiserror::Error;
+
+/// A duration or size that could not be read.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum UnitError {
+    /// Not a duration.
+    #[error("`{0}` is no duration: write a number and one of ms, s, m, h, d (such as 30s, 5m, 14d)")]
+    Duration(String),
+    /// Not a size.
+    #[error("`{0}` is no size: write a number and one of B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB")]
+    Size(String),
+}
+
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    number.is_finite().then_some((number, text[end..].trim()))
+}
+
+/// Reads `250ms`, `30s`, `5m`, `2h`, `14d` as nanoseconds. A unit is
+/// demanded, and zero is refused: neither an interval nor a window can be 0.
+pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
+    let wrong = || UnitError::Duration(text.to_owned());
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit_s = match unit {
+        "ms" => 1e-3,
+        "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    let seconds = number * unit_s;
+    if !(1e-3..=1e10).contains(&seconds) {
+        return Err(wrong());
+    }
+    Ok(std::time::Duration::from_secs_f64(seconds))
+}
+
+/// Reads `512`, `8K`, `64KiB`, `4GB` as bytes. `K`, `KiB` are 1024; `KB` is
+/// 1000, as drives are sold.
+pub fn parse_size(text: &str) -> Result<u64, UnitError> {
+    let wrong = || UnitError::Size(text.to_owned());
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit_bytes: f64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => 1024.0,
+        "kb" => 1e3,
+        "m" | "mib" => 1_048_576.0,
+        "mb" => 1e6,
+        "g" | "gib" => 1_073_741_824.0,
+        "gb" => 1e9,
+        "t" | "tib" => 1_099_511_627_776.0,
+        "tb" => 1e12,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * unit_bytes;
+    if bytes.fract() != 0.0 || bytes > 2f64.powi(63) {
+        return Err(wrong());
+    }
+    Ok(bytes as u64)
+}
+
+/// A value with its unit as people read it: `1.2 ms`, `35 MB/s`, `87 %`.
+pub fn display(value: f64, unit: &str) -> String {
+    if value.is_nan() {
+        return "no data".into();
+    }
+    match unit {
+        "s" => display_seconds(value),
+        "bytes" => format!("{}B", prefixed(value)),
+        "bytes_per_s" => format!("{}B/s", prefixed(value)),
+        "fraction" => format!("{} %", digits(value * 100.0)),
+        "per_s" => format!("{}/s", prefixed(value).trim_end()),
+        "count" | "" => digits(value),
+        other => format!("{} {}", digits(value), other.replace("_per_s", "/s").replace('_', " ")),
+    }
+}
+
+fn display_seconds(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0 s".into()
+    } else if size < 1e-6 {
+        format!("{} ns", digits(value * 1e9))
+    } else if size < 1e-3 {
+        format!("{} us", digits(value * 1e6))
+    } else if size < 1.0 {
+        format!("{} ms", digits(value * 1e3))
+    } else {
+        format!("{} s", digits(value))
+    }
+}
+
+/// Decimal prefix: `35 M`, and `12 ` below a thousand.
+fn prefixed(value: f64) -> String {
+    let size = value.abs();
+    let (scale, prefix) = match size {
+        s if s >= 1e12 => (1e12, "T"),
+        s if s >= 1e9 => (1e9, "G"),
+        s if s >= 1e6 => (1e6, "M"),
+        s if s >= 1e3 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    format!("{} {}", digits(value / scale), prefix)
+}
+
+/// Three significant digits, without an exponent.
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    let decimals = match size {
+        s if s == 0.0 || s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        s if s >= 0.9995 => 2,
+        s if s >= 0.09995 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("30s").unwrap().as_secs(), 30);
+        assert_eq!(parse_duration("14d").unwrap().as_secs(), 14 * 86_400);
+        assert_eq!(parse_duration("250ms").unwrap().as_millis(), 250);
+        for wrong in ["5x", "", "s", "5", "-3s", "0s", "1e9d", "nan s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("8K"), Ok(8192));
+        assert_eq!(parse_size("64KiB"), Ok(65_536));
+        assert_eq!(parse_size("4GB"), Ok(4_000_000_000));
+        assert_eq!(parse_size("512"), Ok(512));
+        for wrong in ["K", "4X", "0.3B", "-1K"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_by_people() {
+        assert_eq!(display(0.0012, "s"), "1.2 ms");
+        assert_eq!(display(35e6, "bytes_per_s"), "35 MB/s");
+        assert_eq!(display(0.87, "fraction"), "87 %");
+        assert_eq!(display(97.6, "per_s"), "97.6/s");
+        assert_eq!(display(2.5e3, "per_s"), "2.5 k/s");
+        assert_eq!(display(f64::NAN, "s"), "no data");
+        assert_eq!(display(1.01, "requests"), "1.01 requests");
+    }
+}

@@ -1,0 +1,250 @@
+"""What a scenario builds on: devices, filesystems, swap, cgroups and loads.
+
+Everything made here is pushed to the run's `Undo` in the same breath, so a
+scenario never cleans up by itself. Loads stop by themselves as well: each is
+given `self.seconds` of life when it is started.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CGROUPS = "/sys/fs/cgroup"
+
+
+class Unavailable(Exception):
+    """This machine cannot make the scenario; the text says why."""
+
+
+class LabError(Exception):
+    """Something that ought to work here did not."""
+
+
+class Machine:
+    """One scenario's hands on the machine."""
+
+    def __init__(self, undo, seconds):
+        self.undo = undo
+        self.seconds = seconds
+        self.loads = []
+        self.disks = []
+        self.groups = []
+        self.made = 0
+        # Backing files live in memory, so that no real disk is part of the truth.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.folder = tempfile.mkdtemp(prefix="diskwright-lab-", dir=memory)
+        undo.push("rmtree", self.folder)
+
+    # --- devices ---------------------------------------------------------
+
+    def fast_disk(self, size_mib=512):
+        """A loop device over a file in memory: tens of microseconds a request."""
+        return self._attach(self._sparse_file("fast", size_mib))
+
+    def slow_disk(self, size_mib=1024, **model):
+        """A loop device over an NBD export that takes the time `model` says.
+
+        The names of `model` are those of slowdisk.py's options:
+        slow_disk(service_ms=8, parallel=1).
+        """
+        if not os.path.exists("/dev/fuse"):
+            raise Unavailable("no /dev/fuse, so no NBD export as a file")
+        backing = self._sparse_file("disk", size_mib)
+        name = backing.rsplit(".", 1)[0]
+        socket, mount = name + ".socket", name + ".nbd"
+        options = [f"--{key.replace('_', '-')}={value}" for key, value in model.items()]
+        self.start([sys.executable, os.path.join(HERE, "slowdisk.py"), "--socket", socket,
+                    "--backing", backing, *options])
+        wait_for(lambda: os.path.exists(socket), "the NBD server's socket")
+        open(mount, "w", encoding="ascii").close()
+        # Sixteen connections, because requests on one would queue in nbdfuse.
+        self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
+        self.undo.push("run", "fusermount3", "-u", mount)
+        wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
+        return self._attach(mount)
+
+    def real_file(self, size_mib=256):
+        """A written file on the disk that holds the temporary folder, with its disk's name."""
+        folder = tempfile.mkdtemp(prefix="diskwright-lab-", dir="/var/tmp")
+        self.undo.push("rmtree", folder)
+        disk = whole_disk_of(folder)
+        if shutil.disk_usage(folder).free < 4 * size_mib << 20:
+            raise Unavailable(f"too little room in {folder}")
+        path = os.path.join(folder, "data")
+        self.fill(path, size_mib)
+        self.disks.append(disk)
+        return path, disk
+
+    def _sparse_file(self, kind, size_mib):
+        self.made += 1
+        path = os.path.join(self.folder, f"{kind}{self.made}.image")
+        with open(path, "wb") as file:
+            file.truncate(size_mib << 20)
+        return path
+
+    def _attach(self, path):
+        device = self.output(["losetup", "--find", "--show", "--direct-io=on", path])
+        self.undo.push("run", "losetup", "-d", device)
+        self.disks.append(os.path.basename(device))
+        return device
+
+    # --- filesystems and swap ----------------------------------------------
+
+    def mount_ext4(self, device):
+        # Without lazy initialisation, which would go on writing behind the scenario.
+        self.output(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0",
+                     device])
+        return self._mount(device)
+
+    def mount_btrfs(self, devices, level):
+        """A btrfs over several devices; its files are made without copy on write,
+        because direct writes to checksummed files go through the page cache."""
+        with open("/proc/filesystems", encoding="ascii") as file:
+            if "btrfs" not in file.read():
+                raise Unavailable("the kernel has no btrfs")
+        self.output(["mkfs.btrfs", "-q", "-f", "-d", level, "-m", level, *devices])
+        folder = self._mount(devices[0])
+        self.output(["chattr", "+C", folder])
+        return folder
+
+    def _mount(self, device):
+        folder = tempfile.mkdtemp(prefix="mount-", dir=self.folder)
+        self.output(["mount", "-o", "noatime", device, folder])
+        self.undo.push("run", "umount", folder)
+        return folder
+
+    def swap_on(self, device):
+        self.output(["mkswap", device])
+        # Swapping off before the hog has gone would read every page back, slowly;
+        # the hog is started later, so it is ended earlier.
+        self.undo.push("run", "swapoff", device)
+        self.output(["swapon", "-p", "100", device])
+
+    def fill(self, path, size_mib):
+        """Writes a file for good: holes and unwritten extents never reach a disk."""
+        block = os.urandom(1 << 20)
+        with open(path, "wb") as file:
+            for _ in range(size_mib):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    # --- limits --------------------------------------------------------------
+
+    def cgroup(self, controller, **limits):
+        """A version 1 cgroup, with limits by the names of the controller's files."""
+        root = os.path.join(CGROUPS, controller)
+        if not os.access(os.path.join(root, "cgroup.procs"), os.W_OK):
+            raise Unavailable(f"no writable version 1 cgroup controller {controller}")
+        group = os.path.join(root, f"diskwright-lab-{os.getpid()}")
+        os.makedirs(group, exist_ok=True)
+        self.undo.push("rmdir", group)
+        self.groups.append(group)
+        for name, value in limits.items():
+            write_text(os.path.join(group, f"{controller}.{name}"), str(value))
+        return group
+
+    def limit(self, group, what, device, value):
+        """Sets one blkio limit: limit(group, "read_iops", disk, 300)."""
+        write_text(os.path.join(group, f"blkio.throttle.{what}_device"),
+                   f"{device_number(device)} {value}")
+
+    def set_sysctl(self, name, value):
+        path = os.path.join("/proc/sys", name.replace(".", "/"))
+        with open(path, encoding="ascii") as file:
+            before = file.read().strip()
+        self.undo.push("write", path, before)
+        write_text(path, str(value))
+
+    # --- loads ---------------------------------------------------------------
+
+    def load(self, argv, cgroups=()):
+        """Starts a load that ends by itself, inside the cgroups given."""
+        for group in cgroups:
+            argv = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', group, *argv]
+        process = self.start(["timeout", "-k", "5", str(self.seconds + 5), *argv])
+        self.loads.append((process, argv))
+        return process
+
+    def fio(self, target, cgroups=(), **options):
+        """An fio load; the options are fio's own: fio(disk, rw="randread", bs="4k").
+
+        Requests are blocking ones of several processes unless said otherwise:
+        the kernel counts a waiter of asynchronous I/O in no pressure and no iowait.
+        """
+        settings = {"name": "lab", "filename": target, "direct": 1, "ioengine": "psync",
+                    "time_based": 1, "runtime": self.seconds, "group_reporting": 1,
+                    "randrepeat": 1, "norandommap": 1, "thread": 0} | options
+        argv = ["fio", *[f"--{key}={value}" for key, value in settings.items()
+                         if value is not None]]
+        return self.load(argv, cgroups)
+
+    def own(self, name, *words, cgroups=()):
+        """One of the small loads in loads.py."""
+        return self.load([sys.executable, os.path.join(HERE, "loads.py"), name,
+                          "--seconds", str(self.seconds), *map(str, words)], cgroups)
+
+    def start(self, argv):
+        """Starts a helper in a process group of its own, so that it can be ended whole."""
+        self.made += 1
+        log = os.path.join(self.folder, f"{self.made}-{os.path.basename(argv[0])}.log")
+        with open(log, "wb") as out:
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        process.log = log
+        self.undo.push("kill", process.pid)
+        return process
+
+    def check_loads(self):
+        """A load that died makes the truth a lie: say so instead of judging."""
+        for process, argv in self.loads:
+            if process.poll() is not None:
+                with open(process.log, encoding="utf-8", errors="replace") as file:
+                    tail = file.read()[-400:].strip()
+                raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {tail}")
+
+    def output(self, argv):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LabError(f"{' '.join(argv)}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout.strip()
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def wait_for(condition, what, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass
+        time.sleep(0.02)
+    raise LabError(f"waited {seconds} s for {what}")
+
+
+def device_number(device):
+    """`7:8`, as the cgroup's limit files want it."""
+    number = os.stat(device).st_rdev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def whole_disk_of(folder):
+    """The disk below a folder's filesystem, or Unavailable where it has none."""
+    number = os.stat(folder).st_dev
+    link = f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"
+    if not os.path.exists(link):
+        raise Unavailable(f"{folder} is not on a disk of its own")
+    path = os.path.realpath(link)
+    if os.path.exists(os.path.join(path, "partition")):
+        path = os.path.dirname(path)
+    return os.path.basename(path)

@@ -1,0 +1,11 @@
+"""Random reads, eight at a time, on a disk that takes them all at once but slowly."""
+
+TRUTH = "disk"
+MAKES = "asynchronous random 4 KiB reads, depth 8, on a disk that takes 8 ms for each"
+NEEDS = ["fio", "nbdfuse", "losetup"]
+
+
+def start(machine):
+    disk = machine.slow_disk(service_ms=8)
+    machine.fio(disk, rw="randread", bs="4k", ioengine="libaio", iodepth=8)
+    return disk
