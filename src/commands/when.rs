@@ -1,0 +1,66 @@
+//! Times on the command line and in answers.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use diskwright_base::units::parse_duration;
+
+use super::Failure;
+
+/// Reads `2026-11-21T22:15:00Z`, `2026-11-21 22:15` (local time), `22:15` (the
+/// day of the log's end, local time) or `-10m` (before the log's end) as
+/// nanoseconds since 1970 UTC.
+pub fn parse(text: &str, end_ns: i64) -> Result<i64, Failure> {
+    if let Some(before) = text.strip_prefix('-') {
+        let span = parse_duration(before).map_err(|e| Failure::Usage(e.to_string()))?;
+        return Ok(end_ns.saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
+    }
+    if let Ok(stamp) = text.parse::<Timestamp>() {
+        return Ok(nanoseconds(stamp));
+    }
+    let zone = TimeZone::system();
+    let day = Timestamp::from_nanosecond(i128::from(end_ns)).map(|t| t.to_zoned(zone.clone()).date());
+    let with_day = || day.ok().map(|d| format!("{d}T{text}"));
+    let civil: Option<DateTime> = text.parse().ok().or_else(|| with_day()?.parse().ok());
+    let wrong = || {
+        let forms = "write 2026-11-21T22:15:00Z, 2026-11-21 22:15, 22:15 or -10m";
+        Failure::Usage(format!("`{text}` is no time: {forms}"))
+    };
+    let zoned = civil.ok_or_else(wrong)?.to_zoned(zone).map_err(|_| wrong())?;
+    Ok(nanoseconds(zoned.timestamp()))
+}
+
+/// A moment as RFC 3339 in UTC, to the millisecond.
+pub fn rfc3339(time_ns: i64) -> String {
+    let millis = SignedDuration::from_millis(time_ns.div_euclid(1_000_000));
+    let stamp = Timestamp::from_duration(millis).unwrap_or(Timestamp::UNIX_EPOCH);
+    format!("{stamp:.3}")
+}
+
+fn nanoseconds(stamp: Timestamp) -> i64 {
+    i64::try_from(stamp.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let end = 1_795_300_000_000_000_000;
+        assert_eq!(parse("1970-01-01T00:00:01Z", end).unwrap(), 1_000_000_000);
+        assert_eq!(parse("-10m", end).unwrap(), end - 600_000_000_000);
+        let today = parse("22:15", end).unwrap();
+        assert!((end - today).abs() < 86_400_000_000_000 && today % 60_000_000_000 == 0);
+        for wrong in ["soon", "-5x", "25:99", ""] {
+            let failure = parse(wrong, end).unwrap_err();
+            assert_eq!(failure.exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        assert_eq!(rfc3339(1_000_000_000), "1970-01-01T00:00:01.000Z");
+    }
+}
