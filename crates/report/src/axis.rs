@@ -1,0 +1,128 @@
+//! Round values for an axis, and the words for units and counters.
+
+use diskwright_base::units;
+
+/// Round values from `low` to at least `high`, in steps of 1, 2, 2.5 or 5
+/// times a power of ten; at most about `most` of them, never fewer than two.
+/// The first is at or below `low`, the last at or above `high`.
+pub fn round_values(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let (low, high) = if high > low { (low, high) } else { (low, low + 1.0) };
+    let rough = (high - low) / (most.max(2) - 1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    // steps of 2.5 go with tens and hundreds, not with single requests
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0];
+    let enough = |step: f64| {
+        let count = (high / step - 1e-9).ceil() - (low / step + 1e-9).floor();
+        count <= (most.max(2) - 1) as f64
+    };
+    let step = steps.iter().map(|s| s * power).find(|&s| enough(s)).unwrap_or(20.0 * power);
+    let first = (low / step + 1e-9).floor();
+    let last = (high / step - 1e-9).ceil();
+    (0..=(last - first) as usize).map(|i| (first + i as f64) * step).collect()
+}
+
+/// The axis for values between `low` and `high`: from zero where nothing is
+/// below it; a fraction that stays within 1 ends at 1 when it comes near.
+pub fn value_axis(low: f64, high: f64, unit: &str, most: usize) -> Vec<f64> {
+    let low = low.min(0.0);
+    if unit == "fraction" && low == 0.0 && high > 0.5 && high <= 1.0 {
+        let step = if most >= 5 { 0.25 } else { 0.5 };
+        return (0..=(1.0 / step) as usize).map(|i| i as f64 * step).collect();
+    }
+    let mut values = round_values(low, if high > low { high } else { low + 1.0 }, most);
+    if unit == "fraction" && high <= 1.0 {
+        values.retain(|v| *v <= 1.0 + 1e-9);
+    }
+    values
+}
+
+/// A value beside an axis: with its unit where that is short, the bare
+/// number otherwise.
+pub fn label(value: f64, unit: &str) -> String {
+    // the arithmetic of steps leaves a hair at zero
+    let value = if value.abs() < 1e-12 { 0.0 } else { value };
+    match unit {
+        _ if value == 0.0 => "0".into(),
+        "s" | "bytes" | "bytes_per_s" | "fraction" => units::display(value, unit),
+        "per_s" | "count" => units::display(value, "per_s").trim_end_matches("/s").trim_end().to_owned(),
+        _ => units::digits(value),
+    }
+}
+
+/// A unit in words, to stand beside a title.
+pub fn unit_words(unit: &str) -> String {
+    match unit {
+        "s" => "seconds".into(),
+        "per_s" => "per second".into(),
+        "bytes_per_s" => "bytes per second".into(),
+        "fraction" => "share".into(),
+        "" => "number".into(),
+        other => other.replace("_per_s", " per second").replace('_', " "),
+    }
+}
+
+/// A counter's id in words: `physical_disk.avg_s_per_transfer` is `time per
+/// transfer`, `paging.pages_per_s` is `pages per second`.
+pub fn counter_words(id: &str) -> String {
+    let name = id.split_once('.').map_or(id, |(_, name)| name);
+    let name = name.replace("avg_s_per_", "time_per_").replace("avg_bytes_per_", "bytes_per_");
+    let name = match name.strip_suffix("_per_s") {
+        Some(rate) => format!("{rate}_per_second"),
+        None => name,
+    };
+    let known: &[(&str, &str)] = &[
+        ("avg", "average"),
+        ("nt", "(NT's, capped)"),
+        ("inodes", "file entries"),
+        ("io", "I/O"),
+        ("cpu", "CPU"),
+        ("anon", "anonymous"),
+        ("oom", "out-of-memory"),
+    ];
+    let word = |w: &str| known.iter().find(|(k, _)| *k == w).map_or(w, |(_, words)| words).to_owned();
+    let words: Vec<String> = name.trim_end_matches("_s").split('_').map(word).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_round_and_hold_the_values() {
+        assert_eq!(round_values(0.0, 6.2, 5), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(round_values(0.0, 100.0, 5), [0.0, 25.0, 50.0, 75.0, 100.0]);
+        for high in [1e-7, 0.013, 0.7, 1.0, 3.3, 99.0, 101.0, 7.7e9] {
+            for most in 2..9 {
+                let values = round_values(0.0, high, most);
+                assert!(values.len() >= 2 && values.len() <= most.max(2), "{high} {most}: {values:?}");
+                assert!(values[0] <= 0.0 && *values.last().unwrap() >= high * (1.0 - 1e-9));
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_ends_at_the_whole() {
+        assert_eq!(value_axis(0.0, 0.93, "fraction", 5), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert!(value_axis(0.0, 0.04, "fraction", 5).last().unwrap() <= &0.05);
+        assert_eq!(value_axis(0.0, 0.0, "s", 3), [0.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn labels_carry_short_units() {
+        assert_eq!(label(2e7, "bytes_per_s"), "20 MB/s");
+        assert_eq!(label(0.0, "bytes_per_s"), "0");
+        assert_eq!(label(0.25, "fraction"), "25 %");
+        assert_eq!(label(2.0, "requests"), "2");
+        assert_eq!(label(2500.0, "per_s"), "2.5 k");
+    }
+
+    #[test]
+    fn counters_in_words() {
+        assert_eq!(counter_words("physical_disk.avg_s_per_transfer"), "time per transfer");
+        assert_eq!(counter_words("physical_disk.avg_queue_length"), "average queue length");
+        assert_eq!(counter_words("physical_disk.read_bytes_per_s"), "read bytes per second");
+        assert_eq!(counter_words("pressure.io_full"), "I/O full");
+        assert_eq!(counter_words("memory.available_fraction"), "available fraction");
+    }
+}

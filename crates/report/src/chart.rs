@@ -1,0 +1,342 @@
+//! Line charts in the terminal. One line, or several where colours tell them
+//! apart, are drawn in Braille dots, eight to a character; otherwise each line
+//! is a row of its letter. What was not recorded stays blank, on the time
+//! axis too.
+
+use diskwright_base::{Note, units};
+
+use crate::axis;
+use crate::model::{Chart, Line};
+use crate::style::{Ink, Style};
+use crate::text;
+use crate::time::Zone;
+
+/// Buckets that a chart of this width can show: two a column.
+pub fn buckets(style: &Style) -> usize {
+    style.width * 2
+}
+
+/// The chart in `rows` rows of plot with axes, a legend, and the bookmarks
+/// among `notes`.
+pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usize) -> String {
+    let unit = axis::unit_words(&chart.unit);
+    let title = text::cut(&style.clean(&chart.title), style.width.saturating_sub(text::width(&unit) + 2), "");
+    let mut out = format!("{}  {}\n", style.paint(Ink::Bold, &title), style.paint(Ink::Dim, &unit));
+    let Some((low, high)) = chart.span() else {
+        let when = zone.range(chart.from_ns, chart.to_ns);
+        out.push_str(&text::cut(&format!("  nothing was recorded, {when}"), style.width, ""));
+        out.push('\n');
+        return out;
+    };
+    let values = axis::value_axis(low, high, &chart.unit, (rows / 2).clamp(2, 6));
+    let labels: Vec<String> = values.iter().map(|&v| style.clean(&axis::label(v, &chart.unit))).collect();
+    let gutter = labels.iter().map(|l| text::width(l)).max().unwrap_or(0);
+    let mut canvas = Canvas::new(style.width.saturating_sub(gutter + 2).max(10), rows.max(3));
+    let scale = Scale { low: values[0], high: values[values.len() - 1] };
+    let bookmarks = chart.bookmarks(notes);
+    canvas.plot(chart, &scale, style);
+    canvas.limit(chart, &scale, style);
+    canvas.bookmarks(chart, &bookmarks, style);
+    for row in 0..canvas.height {
+        let here = |v: &&f64| scale.row(**v, canvas.height) == row;
+        let label = values.iter().rposition(|v| here(&v)).map_or("", |at| labels[at].as_str());
+        let line = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
+        let left = format!("{} {line}", text::right(label, gutter));
+        out.push_str(&format!("{}{}\n", style.paint(Ink::Dim, &left), canvas.row(row, style)));
+    }
+    let margin = " ".repeat(gutter + 1);
+    out.push_str(&format!("{margin}{}\n", baseline(chart, canvas.width, style)));
+    out.push_str(&format!("{margin} {}\n", times(chart, canvas.width, zone, style)));
+    legend(&mut out, chart, &bookmarks, zone, style);
+    out
+}
+
+/// From values to rows, the greatest on top.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn row(&self, value: f64, rows: usize) -> usize {
+        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        let last = rows - 1;
+        last - (share * last as f64).round() as usize
+    }
+}
+
+struct Canvas {
+    width: usize,
+    height: usize,
+    cells: Vec<(char, Option<Ink>)>,
+}
+
+impl Canvas {
+    fn new(width: usize, height: usize) -> Canvas {
+        Canvas { width, height, cells: vec![(' ', None); width * height] }
+    }
+
+    fn cell(&mut self, column: usize, row: usize) -> &mut (char, Option<Ink>) {
+        &mut self.cells[row * self.width + column]
+    }
+
+    fn plot(&mut self, chart: &Chart, scale: &Scale, style: &Style) {
+        let dots = style.unicode && (style.colour || chart.lines.len() == 1);
+        for (number, line) in chart.lines.iter().enumerate() {
+            if dots {
+                self.dots(line, number, scale);
+            } else {
+                self.letters(line, letter(number, chart.lines.len()), scale);
+            }
+        }
+    }
+
+    /// Braille: two dots a column across, four a row up, joined vertically.
+    fn dots(&mut self, line: &Line, number: usize, scale: &Scale) {
+        const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
+        let across = self.width * 2;
+        let mut before = None;
+        for x in 0..across {
+            let value = line.buckets.get(x * line.buckets.len() / across).map_or(f64::NAN, |b| b.mean);
+            if value.is_nan() {
+                before = None;
+                continue;
+            }
+            let y = scale.row(value, self.height * 4);
+            let from: usize = before.replace(y).unwrap_or(y);
+            // the step belongs to the later column, up to its neighbour's level
+            let joined = if from < y { from + 1..=y } else { y..=from.saturating_sub(1).max(y) };
+            for dot in joined {
+                let cell = self.cell(x / 2, dot / 4);
+                let base = if ('\u{2800}'..='\u{28ff}').contains(&cell.0) { cell.0 as u32 } else { 0x2800 };
+                let drawn = char::from_u32(base | DOTS[x % 2][dot % 4]).expect("within the Braille block");
+                *cell = (drawn, Some(Ink::Line(number)));
+            }
+        }
+    }
+
+    /// One letter a column; `+` where lines meet.
+    fn letters(&mut self, line: &Line, letter: char, scale: &Scale) {
+        for column in 0..self.width {
+            let length = line.buckets.len();
+            let part = &line.buckets[column * length / self.width..((column + 1) * length).div_ceil(self.width)];
+            let measured: Vec<f64> = part.iter().map(|b| b.mean).filter(|m| !m.is_nan()).collect();
+            if measured.is_empty() {
+                continue;
+            }
+            let mean = measured.iter().sum::<f64>() / measured.len() as f64;
+            let row = scale.row(mean, self.height);
+            let cell = self.cell(column, row);
+            cell.0 = if cell.0 == ' ' { letter } else { '+' };
+        }
+    }
+
+    fn limit(&mut self, chart: &Chart, scale: &Scale, style: &Style) {
+        let Some(limit) = chart.limit.filter(|l| (scale.low..=scale.high).contains(l)) else { return };
+        let row = scale.row(limit, self.height);
+        let sign = if style.unicode { '╌' } else { '-' };
+        for column in 0..self.width {
+            let cell = self.cell(column, row);
+            if cell.0 == ' ' {
+                *cell = (sign, Some(Ink::Bad));
+            }
+        }
+    }
+
+    /// A dotted column a bookmark, its number on top.
+    fn bookmarks(&mut self, chart: &Chart, bookmarks: &[&Note], style: &Style) {
+        let sign = if style.unicode { '┊' } else { ':' };
+        for (number, note) in bookmarks.iter().enumerate() {
+            let column = ((chart.place(note.time_ns) * self.width as f64) as usize).min(self.width - 1);
+            for row in 0..self.height {
+                let cell = self.cell(column, row);
+                if cell.0 == ' ' {
+                    *cell = (sign, Some(Ink::Warn));
+                }
+            }
+            *self.cell(column, 0) = (mark(number), Some(Ink::Warn));
+        }
+    }
+
+    /// One row, neighbours of one ink painted together.
+    fn row(&self, row: usize, style: &Style) -> String {
+        let cells = &self.cells[row * self.width..(row + 1) * self.width];
+        let filled = cells.iter().rposition(|c| c.0 != ' ').map_or(0, |at| at + 1);
+        let mut out = String::new();
+        for run in cells[..filled].chunk_by(|a, b| a.1 == b.1) {
+            let letters: String = run.iter().map(|c| c.0).collect();
+            out.push_str(&match run[0].1 {
+                Some(ink) => style.paint(ink, &letters),
+                None => letters,
+            });
+        }
+        out
+    }
+}
+
+/// The letter of a line: `*` for a single one, then A, B, C, …
+fn letter(number: usize, lines: usize) -> char {
+    if lines == 1 { '*' } else { char::from(b'A' + (number % 26) as u8) }
+}
+
+/// The number of a bookmark as one character.
+fn mark(number: usize) -> char {
+    char::from_digit(number as u32 + 1, 36).unwrap_or('#')
+}
+
+/// The time axis: a line where something was recorded, a heavy one where the
+/// finding held, a blank where nothing is known.
+fn baseline(chart: &Chart, width: usize, style: &Style) -> String {
+    let mut out = String::from(style.glyph("└", "+"));
+    for column in 0..width {
+        let (start, end) = (column as f64 / width as f64, (column + 1) as f64 / width as f64);
+        let overlaps = |(from, to): &(i64, i64)| chart.place(*from) < end && chart.place(*to) > start;
+        let recorded = chart.lines.iter().any(|line| {
+            let length = line.buckets.len();
+            let part = (column * length / width)..((column + 1) * length).div_ceil(width).min(length);
+            line.buckets[part].iter().any(|b| !b.is_gap())
+        });
+        out.push_str(match (recorded, chart.shaded.iter().any(overlaps)) {
+            (false, _) => " ",
+            (true, true) => style.glyph("━", "="),
+            (true, false) => style.glyph("─", "-"),
+        });
+    }
+    out.trim_end().to_owned()
+}
+
+/// Labels under the axis, centred on their marks, none over another.
+fn times(chart: &Chart, width: usize, zone: &Zone, style: &Style) -> String {
+    let mut out = String::new();
+    for mark in zone.marks(chart.from_ns, chart.to_ns, (width / 14).max(2)) {
+        let label = style.clean(&mark.label);
+        let centre = (chart.place(mark.time_ns) * width as f64) as usize;
+        let start = centre.saturating_sub(label.len() / 2);
+        let free = if out.is_empty() { 0 } else { text::width(&out) + 2 };
+        if start >= free && start + label.len() <= width {
+            out = text::left(&out, start) + &label;
+        }
+    }
+    style.paint(Ink::Dim, &out)
+}
+
+fn legend(out: &mut String, chart: &Chart, bookmarks: &[&Note], zone: &Zone, style: &Style) {
+    let mut add = |line: String| {
+        out.push_str(&line);
+        out.push('\n');
+    };
+    let short = |v: f64| style.clean(&axis::label(v, &chart.unit));
+    let names: Vec<String> = chart.lines.iter().map(|l| text::cut(&style.clean(&l.instance), 24, "~")).collect();
+    let widest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
+    for (number, (line, name)) in chart.lines.iter().zip(&names).enumerate() {
+        let dots = style.unicode && (style.colour || chart.lines.len() == 1);
+        let sign = if dots { "⣀".to_owned() } else { letter(number, chart.lines.len()).to_string() };
+        let told = match line.summary() {
+            Some((least, mean, most)) => {
+                format!("least {}, mean {}, most {}", short(least), short(mean), short(most))
+            }
+            None => "nothing recorded".to_owned(),
+        };
+        let name = if widest == 0 { String::new() } else { text::left(name, widest) + "  " };
+        let told = text::cut(&told, style.width.saturating_sub(widest + 6), "");
+        add(format!("  {} {name}{told}", style.paint(Ink::Line(number), &sign)));
+    }
+    if let Some(limit) = chart.limit {
+        add(format!(
+            "  {} limit {}",
+            style.paint(Ink::Bad, style.glyph("╌", "-")),
+            style.clean(&units::display(limit, &chart.unit))
+        ));
+    }
+    if !chart.shaded.is_empty() {
+        add(format!("  {} while the finding held", style.glyph("━", "=")));
+    }
+    for (number, note) in bookmarks.iter().enumerate() {
+        let said = format!("{}  {}", zone.clock(note.time_ns), style.clean(&note.text));
+        let said = text::cut(&said, style.width.saturating_sub(4), style.glyph("…", "..."));
+        add(format!("  {} {said}", style.paint(Ink::Warn, &mark(number).to_string())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::downsample::Bucket;
+    use crate::expect;
+
+    const FROM_NS: i64 = 1_795_299_600_000_000_000;
+
+    fn bucket(mean: f64) -> Bucket {
+        Bucket { least: mean, mean, most: mean, gap_share: if mean.is_nan() { 1.0 } else { 0.0 } }
+    }
+
+    fn wave(count: usize, shift: f64) -> Vec<Bucket> {
+        let value =
+            |i: usize| if (60..75).contains(&i) { f64::NAN } else { 3.0 + 3.0 * (i as f64 / 12.0 + shift).sin() };
+        (0..count).map(|i| bucket(value(i))).collect()
+    }
+
+    fn chart(lines: &[&str]) -> Chart {
+        let line = |(at, name): (usize, &&str)| Line { instance: (*name).into(), buckets: wave(160, at as f64) };
+        let lines = lines.iter().enumerate().map(line).collect();
+        let mut chart = Chart::new("physical_disk.avg_queue_length", FROM_NS, FROM_NS + 120_000_000_000, lines);
+        chart.limit = Some(2.0);
+        chart.shaded = vec![(FROM_NS + 60_000_000_000, FROM_NS + 90_000_000_000)];
+        chart
+    }
+
+    fn notes() -> Vec<Note> {
+        vec![Note::new(FROM_NS + 20_000_000_000, Note::BOOKMARK, "backup started\x1b[2J")]
+    }
+
+    fn both(style: Style, lines: &[&str]) -> String {
+        draw(&chart(lines), &notes(), &Zone::utc(), &style, 10)
+    }
+
+    #[test]
+    fn drawings_stay_as_expected() {
+        let ascii = Style { unicode: false, ..Style::plain(72) };
+        expect::holds("chart/dots.txt", &both(Style::plain(80), &["sda"]));
+        expect::holds("chart/letters.txt", &both(Style::plain(80), &["sda", "nvme0n1"]));
+        expect::holds("chart/ascii.txt", &both(ascii, &["sda"]));
+        expect::holds("chart/colour.txt", &both(Style { colour: true, ..Style::plain(60) }, &["sda", "sdb"]));
+    }
+
+    #[test]
+    fn lines_stay_within_the_width_and_escapes_do_not_get_through() {
+        for width in 40..=100 {
+            for unicode in [true, false] {
+                let drawn =
+                    both(Style { colour: false, unicode, width }, &["sda", "a-very-long-device-name-indeed-it-is"]);
+                assert!(!drawn.contains('\x1b'));
+                assert!(unicode || drawn.is_ascii());
+                for line in drawn.lines() {
+                    assert!(text::width(line) <= width, "{width}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_is_blank_in_every_row_and_on_the_axis() {
+        let mut chart = chart(&["sda"]);
+        (chart.limit, chart.shaded) = (None, Vec::new());
+        let drawn = draw(&chart, &[], &Zone::utc(), &Style::plain(80), 8);
+        // buckets 60 to 75 of 160, well inside
+        let plot: Vec<&str> = drawn.lines().skip(1).take(9).collect();
+        let gutter = plot[0].chars().position(|c| "┤│".contains(c)).unwrap() + 1;
+        let width = 80 - gutter;
+        for row in plot {
+            let inside: String =
+                row.chars().skip(gutter + width * 62 / 160).take(width * 73 / 160 - width * 62 / 160).collect();
+            assert!(inside.trim().is_empty(), "{row}");
+        }
+    }
+
+    #[test]
+    fn nothing_recorded_is_said() {
+        let mut chart = chart(&["sda"]);
+        chart.lines[0].buckets = vec![Bucket::GAP; 8];
+        assert!(draw(&chart, &[], &Zone::utc(), &Style::plain(80), 8).contains("nothing was recorded"));
+    }
+}

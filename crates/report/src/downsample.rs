@@ -1,0 +1,360 @@
+//! A log of any length in a fixed number of buckets: ticks stream through,
+//! memory stays. Means are weighted as the counter's kind demands, since each
+//! bucket sums what the values are made of ([`Summary`]) and divides once.
+
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Frame, Kind, Plan, Schema, Summary, Tick};
+
+/// One stretch of a chart. Without data, the values are `NaN`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Least value of a tick.
+    pub least: f64,
+    /// Mean, weighted by time or operations.
+    pub mean: f64,
+    /// Greatest value of a tick.
+    pub most: f64,
+    /// Share of the bucket's time that no tick with a value covers.
+    pub gap_share: f64,
+}
+
+impl Bucket {
+    /// A bucket without data.
+    pub const GAP: Bucket = Bucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
+
+    /// True where nothing was measured.
+    pub fn is_gap(&self) -> bool {
+        self.mean.is_nan()
+    }
+}
+
+/// Sums frames into buckets for several counters at once.
+pub struct Downsampler {
+    catalogue: &'static Catalogue,
+    from_ns: i64,
+    to_ns: i64,
+    count: usize,
+    schema: Option<Arc<Schema>>,
+    lines: Vec<Line>,
+    values: Vec<f64>,
+}
+
+struct Line {
+    counter: String,
+    instance: String,
+    plan: Option<Plan>,
+    /// The last plan that was found, which divides the sums at the end.
+    finish: Option<Plan>,
+    cells: Vec<Cell>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    sum: Summary,
+    covered_ns: f64,
+}
+
+/// Part of a tick in a bucket.
+struct Part {
+    bucket: usize,
+    /// Share of the tick that lies in the bucket.
+    share: f64,
+    covered_ns: f64,
+}
+
+impl Downsampler {
+    /// For the window from `from_ns` to `to_ns` (nanoseconds since 1970 UTC)
+    /// in `count` buckets, and the wanted counters and instances.
+    pub fn new(from_ns: i64, to_ns: i64, count: usize, wanted: &[(String, String)]) -> Downsampler {
+        let count = count.max(1);
+        let line = |(counter, instance): &(String, String)| Line {
+            counter: counter.clone(),
+            instance: instance.clone(),
+            plan: None,
+            finish: None,
+            cells: vec![Cell::default(); count],
+        };
+        Downsampler {
+            catalogue: Catalogue::builtin(),
+            from_ns,
+            to_ns: to_ns.max(from_ns + 1),
+            count,
+            schema: None,
+            lines: wanted.iter().map(line).collect(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds the frame's ticks. A tick covers the time before its moment, so
+    /// one that is longer than a bucket is spread over several.
+    pub fn push(&mut self, frame: &Frame) {
+        self.follow(frame.schema());
+        let Downsampler { lines, values, .. } = self;
+        let mut lines = std::mem::take(lines);
+        let mut values = std::mem::take(values);
+        let first = frame.ticks().iter().position(|t| t.time_ns >= self.from_ns);
+        let begins_before = |t: &Tick| t.time_ns.saturating_sub_unsigned(t.elapsed_ns) < self.to_ns;
+        let last = frame.ticks().iter().rposition(begins_before);
+        if let (Some(first), Some(last)) = (first, last) {
+            for line in &mut lines {
+                self.add(frame, first..(last + 1).max(first), line, &mut values);
+            }
+        }
+        (self.lines, self.values) = (lines, values);
+    }
+
+    /// Settles the columns again where the schema is another.
+    fn follow(&mut self, schema: &Arc<Schema>) {
+        let same = self.schema.as_ref().is_some_and(|s| Arc::ptr_eq(s, schema) || s == schema);
+        if same {
+            return;
+        }
+        for line in &mut self.lines {
+            line.plan = Plan::resolve(self.catalogue, schema, &line.counter, &line.instance);
+            if line.plan.is_some() {
+                line.finish = line.plan.clone();
+            }
+        }
+        self.schema = Some(schema.clone());
+    }
+
+    /// Adds the ticks of `range` to one line. Ticks that lie wholly in one
+    /// bucket are summed together; others are split by time.
+    fn add(&self, frame: &Frame, range: std::ops::Range<usize>, line: &mut Line, values: &mut Vec<f64>) {
+        let Some(plan) = &line.plan else { return };
+        plan.values(frame, values);
+        let mut at = range.start;
+        while at < range.end {
+            let parts = self.parts(&frame.ticks()[at]);
+            if let [whole] = parts.as_slice()
+                && whole.share == 1.0
+            {
+                let bucket = whole.bucket;
+                let mut end = at;
+                let mut covered = 0.0;
+                while let Some(tick) = frame.ticks()[..range.end].get(end) {
+                    match self.parts(tick).as_slice() {
+                        [p] if p.bucket == bucket && p.share == 1.0 => {
+                            covered += if values[end].is_nan() { 0.0 } else { p.covered_ns };
+                            end += 1;
+                        }
+                        _ => break,
+                    }
+                }
+                let sum = sum(plan, frame, at..end, values);
+                line.cells[bucket].sum.add(&sum);
+                line.cells[bucket].covered_ns += covered;
+                at = end;
+                continue;
+            }
+            let sum = sum(plan, frame, at..at + 1, values);
+            for part in parts {
+                let cell = &mut line.cells[part.bucket];
+                let (numerator, denominator) = (sum.numerator * part.share, sum.denominator * part.share);
+                cell.sum.add(&Summary { numerator, denominator, ..sum });
+                cell.covered_ns += if values[at].is_nan() { 0.0 } else { part.covered_ns };
+            }
+            at += 1;
+        }
+    }
+
+    /// Which buckets a tick lies in, and with how much of it.
+    fn parts(&self, tick: &Tick) -> Vec<Part> {
+        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        let place = |time_ns: i64| (time_ns as f64 - self.from_ns as f64) / width;
+        let end = place(tick.time_ns);
+        let length = tick.elapsed_ns as f64 / width;
+        let start = end - length;
+        if length == 0.0 {
+            // covers no time, but a level has a value at its moment
+            let inside = (0.0..=self.count as f64).contains(&end);
+            let bucket = (end as usize).min(self.count - 1);
+            return if inside { vec![Part { bucket, share: 1.0, covered_ns: 0.0 }] } else { Vec::new() };
+        }
+        let first = start.max(0.0).floor() as usize;
+        let last = (end.ceil().max(0.0) as usize).min(self.count);
+        let part = |bucket: usize| {
+            let inside = end.min(bucket as f64 + 1.0) - start.max(bucket as f64);
+            let share = inside / length;
+            // a hair beyond the edge is rounding, not a second bucket
+            (share > 1e-9).then(|| Part {
+                bucket,
+                share: if share > 1.0 - 1e-9 { 1.0 } else { share },
+                covered_ns: inside * width,
+            })
+        };
+        (first..last).filter_map(part).collect()
+    }
+
+    /// The buckets of each wanted counter, in the order they were asked for.
+    /// A total is told per second, so that the width of a bucket does not matter.
+    pub fn finish(self) -> Vec<Vec<Bucket>> {
+        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        let bucket = |plan: &Plan, cell: &Cell| {
+            let sum = &cell.sum;
+            let value = match plan.kind() {
+                Kind::Total => (sum.denominator > 0.0).then(|| sum.numerator / sum.denominator),
+                _ => plan.value(sum),
+            };
+            let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
+            let Some(mean) = value else { return Bucket { gap_share, ..Bucket::GAP } };
+            Bucket { least: sum.least.unwrap_or(mean), mean, most: sum.most.unwrap_or(mean), gap_share }
+        };
+        let line = |line: Line| match &line.finish {
+            Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
+            None => vec![Bucket::GAP; self.count],
+        };
+        self.lines.into_iter().map(line).collect()
+    }
+}
+
+/// Sums a range of ticks: as the plan does, but a total by its seconds.
+fn sum(plan: &Plan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> Summary {
+    if plan.kind() != Kind::Total {
+        return plan.summarise(frame, |at| range.contains(&at));
+    }
+    let mut sum = Summary::default();
+    for at in range {
+        let (value, seconds) = (values[at], frame.ticks()[at].elapsed_ns as f64 * 1e-9);
+        if value.is_nan() || seconds == 0.0 {
+            continue;
+        }
+        let rate = Some(value / seconds);
+        sum.add(&Summary { numerator: value, denominator: seconds, ticks: 1, least: rate, most: rate });
+    }
+    sum
+}
+
+/// The unit of a counter's buckets: a total is told per second.
+pub fn bucket_unit(catalogue: &Catalogue, counter: &str) -> String {
+    match catalogue.get(counter) {
+        Some(entry) if entry.kind == Kind::Total => match entry.unit.as_str() {
+            "count" => "per_s".into(),
+            unit => format!("{unit}_per_s"),
+        },
+        Some(entry) => entry.unit.clone(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_base::Series;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    fn schema() -> Arc<Schema> {
+        let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
+        Arc::new(Schema {
+            series: vec![
+                series("physical_disk.reads", 1.0),
+                series("physical_disk.read_time_s", 1e-3),
+                series("physical_disk.weighted_time_s", 1e-3),
+            ],
+        })
+    }
+
+    /// Ticks of the given lengths, one after another from 0.
+    fn frame(rows: &[(f64, [f64; 3])]) -> Frame {
+        let mut frame = Frame::new(schema(), rows.len());
+        let mut at = 0.0;
+        for (length_s, row) in rows {
+            at += length_s;
+            let tick = Tick { time_ns: (at * 1e9) as i64, elapsed_ns: (length_s * 1e9) as u64 };
+            frame.push(tick, row);
+        }
+        frame
+    }
+
+    fn run(frames: &[Frame], to_s: i64, count: usize, counter: &str) -> Vec<Bucket> {
+        let wanted = [(format!("physical_disk.{counter}"), "sda".to_owned())];
+        let mut downsampler = Downsampler::new(0, to_s * SECOND_NS, count, &wanted);
+        for frame in frames {
+            downsampler.push(frame);
+        }
+        downsampler.finish().remove(0)
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{value} is not {expected}");
+    }
+
+    #[test]
+    fn averages_are_weighted_by_operations() {
+        let rows = [(1.0, [10.0, 50.0, 50.0]), (1.0, [90.0, 90.0, 90.0])];
+        let buckets = run(&[frame(&rows)], 2, 1, "avg_s_per_read");
+        near(buckets[0].mean, 0.0014);
+        near(buckets[0].least, 0.001);
+        near(buckets[0].most, 0.005);
+        near(buckets[0].gap_share, 0.0);
+    }
+
+    #[test]
+    fn a_long_tick_is_spread_and_nothing_is_counted_twice() {
+        // ticks of 1, 4 and 1 seconds over three buckets of 2 seconds
+        let rows = [(1.0, [10.0, 0.0, 100.0]), (4.0, [40.0, 0.0, 800.0]), (1.0, [10.0, 0.0, 300.0])];
+        let queue = run(&[frame(&rows)], 6, 3, "avg_queue_length");
+        near(queue[0].mean, 0.15);
+        near(queue[1].mean, 0.2);
+        near(queue[2].mean, 0.25);
+        assert!(queue.iter().all(|b| b.gap_share < 1e-9));
+        let reads = run(&[frame(&rows)], 6, 3, "reads");
+        near(reads.iter().map(|b| b.mean * 2.0).sum(), 60.0);
+    }
+
+    #[test]
+    fn a_gap_is_kept_as_a_gap() {
+        let gap = [f64::NAN; 3];
+        let rows = [(1.0, [1.0; 3]), (1.0, gap), (1.0, gap), (1.0, gap), (1.0, [5.0; 3])];
+        let buckets = run(&[frame(&rows)], 6, 3, "reads");
+        near(buckets[0].mean, 1.0);
+        near(buckets[0].gap_share, 0.5);
+        assert!(buckets[1].is_gap());
+        near(buckets[1].gap_share, 1.0);
+        near(buckets[2].mean, 5.0);
+        near(buckets[2].gap_share, 0.5); // the log ends a second early
+    }
+
+    #[test]
+    fn frames_may_be_cut_anywhere() {
+        let rows: Vec<(f64, [f64; 3])> = (0..100)
+            .map(|i| (0.7 + f64::from(i % 5) * 0.1, [f64::from(i), f64::from(i * 2), f64::from(i * i)]))
+            .collect();
+        let whole = frame(&rows);
+        let pieces: Vec<Frame> = [0..13, 13..14, 14..77, 77..100]
+            .into_iter()
+            .map(|range| {
+                let mut piece = whole.clone();
+                piece.keep(range);
+                piece
+            })
+            .collect();
+        for counter in ["reads", "avg_queue_length", "avg_s_per_read"] {
+            let (one, many) = (run(&[whole.clone()], 85, 7, counter), run(&pieces, 85, 7, counter));
+            for (a, b) in one.iter().zip(&many) {
+                near(a.mean, b.mean);
+                assert_eq!((a.least, a.most), (b.least, b.most));
+            }
+        }
+    }
+
+    #[test]
+    fn ticks_outside_the_window_do_not_count_and_unknown_counters_are_gaps() {
+        let rows = [(1.0, [1.0; 3]), (1.0, [2.0; 3]), (1.0, [9.0; 3])];
+        let wanted = [("physical_disk.reads".into(), "sda".into()), ("physical_disk.reads".into(), "sdz".into())];
+        let mut downsampler = Downsampler::new(SECOND_NS, 2 * SECOND_NS, 1, &wanted);
+        downsampler.push(&frame(&rows));
+        let lines = downsampler.finish();
+        near(lines[0][0].mean, 2.0);
+        assert!(lines[1][0].is_gap());
+    }
+
+    #[test]
+    fn totals_are_told_per_second() {
+        let catalogue = Catalogue::builtin();
+        assert_eq!(bucket_unit(catalogue, "physical_disk.reads"), "per_s");
+        assert_eq!(bucket_unit(catalogue, "physical_disk.avg_queue_length"), "requests");
+    }
+}

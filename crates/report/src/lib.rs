@@ -1,0 +1,21 @@
+//! Diskwright's answers for people: the one screen of `why`, tables, charts
+//! in the terminal, and the self-contained HTML page. Nothing here measures
+//! or judges; it draws what it is given.
+
+pub mod axis;
+pub mod chart;
+pub mod downsample;
+#[cfg(test)]
+mod expect;
+pub mod model;
+pub mod spark;
+pub mod style;
+pub mod table;
+pub mod text;
+pub mod time;
+
+pub use downsample::{Bucket, Downsampler};
+pub use model::{Chart, Line};
+pub use style::{Ink, Style};
+pub use table::{Align, Table};
+pub use time::Zone;

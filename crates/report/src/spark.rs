@@ -1,0 +1,71 @@
+//! Sparklines: a row of a value over time, as high as a line of text.
+
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const SIGNS: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
+
+/// A sparkline of at most `columns`. `NaN` is a gap and shows as a blank.
+/// The scale goes from 0 (or the least value, where that is lower) to the
+/// greatest of the values and `limit`, so that a value at half its limit
+/// looks it. Longer rows are averaged into columns.
+pub fn sparkline(values: &[f64], limit: Option<f64>, columns: usize, unicode: bool) -> String {
+    let cells = squeeze(values, columns);
+    let finite = || cells.iter().copied().filter(|v| v.is_finite());
+    let bottom = finite().fold(0.0, f64::min);
+    let top = finite().chain(limit.filter(|l| l.is_finite())).fold(0.0, f64::max);
+    let signs = if unicode { BLOCKS } else { SIGNS };
+    let sign = |value: f64| {
+        if !value.is_finite() {
+            return ' ';
+        }
+        let share = if top > bottom { (value - bottom) / (top - bottom) } else { 0.0 };
+        signs[((share * 8.0) as usize).min(7)]
+    };
+    cells.iter().map(|&v| sign(v)).collect()
+}
+
+/// Means of neighbours, so that at most `columns` are left; fewer values stay as they are.
+fn squeeze(values: &[f64], columns: usize) -> Vec<f64> {
+    if values.len() <= columns {
+        return values.to_vec();
+    }
+    let mean = |part: &[f64]| {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for value in part.iter().filter(|v| v.is_finite()) {
+            sum += value;
+            count += 1.0;
+        }
+        // 0 / 0 is a gap
+        sum / count
+    };
+    (0..columns).map(|c| mean(&values[c * values.len() / columns..(c + 1) * values.len() / columns])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_starts_at_zero_and_holds_the_limit() {
+        assert_eq!(sparkline(&[0.0, 4.0, 8.0], None, 10, true), "▁▅█");
+        assert_eq!(sparkline(&[1.0, 1.0], Some(8.0), 10, true), "▂▂");
+        assert_eq!(sparkline(&[0.0, 4.0, 8.0], None, 10, false), "_=#");
+        assert_eq!(sparkline(&[-8.0, 0.0], None, 10, true), "▁█");
+    }
+
+    #[test]
+    fn all_zero_is_flat_and_gaps_are_blank() {
+        assert_eq!(sparkline(&[0.0, f64::NAN, 0.0], None, 10, true), "▁ ▁");
+        assert_eq!(sparkline(&[f64::NAN; 2], None, 10, true), "  ");
+        assert_eq!(sparkline(&[], None, 10, true), "");
+    }
+
+    #[test]
+    fn long_rows_are_averaged() {
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        let line = sparkline(&values, None, 10, true);
+        assert_eq!(line.chars().count(), 10);
+        assert!(line.starts_with('▁') && line.ends_with('█'));
+        let gap: Vec<f64> = (0..100).map(|i| if i < 50 { f64::NAN } else { 1.0 }).collect();
+        assert_eq!(sparkline(&gap, None, 4, true), "  ██");
+    }
+}

@@ -1,0 +1,169 @@
+//! Aligned tables for terminals.
+
+use crate::style::{Ink, Style};
+use crate::text;
+
+/// Where a column's cells stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+struct Column {
+    title: String,
+    align: Align,
+    /// May be narrowed (then wrapped or cut) when the table is too wide.
+    yields: bool,
+}
+
+/// A table: columns first, then rows.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// No columns, no rows.
+    pub fn new() -> Table {
+        Table::default()
+    }
+
+    /// Adds a column whose cells are never cut.
+    pub fn column(mut self, title: &str, align: Align) -> Table {
+        self.columns.push(Column { title: title.into(), align, yields: false });
+        self
+    }
+
+    /// Adds a column of words that gets what room is left and wraps in it.
+    pub fn text(mut self, title: &str) -> Table {
+        self.columns.push(Column { title: title.into(), align: Align::Left, yields: true });
+        self
+    }
+
+    /// Adds a row; missing cells are empty.
+    ///
+    /// # Panics
+    /// When the row has more cells than there are columns.
+    pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert!(row.len() <= self.columns.len(), "a cell without a column");
+        row.resize(self.columns.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// True where there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table with a heading, each line ended. Cells are made harmless for
+    /// the terminal; columns that yield wrap so that lines stay within the
+    /// style's width where that is possible.
+    pub fn render(&self, style: &Style) -> String {
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| style.clean(cell)).collect()).collect();
+        let widths = self.widths(&rows, style.width);
+        let mut out = String::new();
+        if self.columns.iter().any(|c| !c.title.is_empty()) {
+            let titles: Vec<Vec<String>> = self.columns.iter().map(|c| vec![c.title.clone()]).collect();
+            self.line(&mut out, &titles, &widths, |t| style.paint(Ink::Bold, t));
+        }
+        for row in rows {
+            let cells: Vec<Vec<String>> = row
+                .into_iter()
+                .zip(&self.columns)
+                .zip(&widths)
+                .map(|((cell, column), &width)| if column.yields { text::wrap(&cell, width, 0) } else { vec![cell] })
+                .collect();
+            self.line(&mut out, &cells, &widths, str::to_owned);
+        }
+        out
+    }
+
+    /// One row of cells that may each have several lines.
+    fn line(&self, out: &mut String, cells: &[Vec<String>], widths: &[usize], paint: impl Fn(&str) -> String) {
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        for at in 0..height {
+            let mut line = String::new();
+            for ((cell, column), &width) in cells.iter().zip(&self.columns).zip(widths) {
+                let part = cell.get(at).map_or("", String::as_str);
+                line.push_str(&match column.align {
+                    Align::Left => text::left(part, width),
+                    Align::Right => text::right(part, width),
+                });
+                line.push_str("  ");
+            }
+            out.push_str(&paint(line.trim_end()));
+            out.push('\n');
+        }
+    }
+
+    /// Widths: what the cells need; those that yield share what is left,
+    /// each at least 12 columns.
+    fn widths(&self, rows: &[Vec<String>], room: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|c| text::width(&c.title)).collect();
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text::width(cell));
+            }
+        }
+        let between = 2 * self.columns.len().saturating_sub(1);
+        let mut excess = (widths.iter().sum::<usize>() + between).saturating_sub(room);
+        while excess > 0 {
+            let widest = (0..widths.len()).filter(|&c| self.columns[c].yields).max_by_key(|&c| widths[c]);
+            let Some(widest) = widest.filter(|&c| widths[c] > 12) else { break };
+            widths[widest] -= 1;
+            excess -= 1;
+        }
+        widths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new().column("disk", Align::Left).column("busy", Align::Right).text("meaning");
+        table.row(["sda", "87 %", "a disk that is asked for more than it can serve, all the time"]);
+        table.row(["nvme0n1", "3.1 %", "idle"]);
+        table
+    }
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let expected = "\
+disk      busy  meaning
+sda       87 %  a disk that is
+                asked for more
+                than it can
+                serve, all the
+                time
+nvme0n1  3.1 %  idle
+";
+        assert_eq!(table().render(&Style::plain(30)), expected);
+    }
+
+    #[test]
+    fn lines_stay_within_the_width() {
+        for width in 28..100 {
+            for line in table().render(&Style::plain(width)).lines() {
+                assert!(text::width(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cell_cannot_write_to_the_terminal() {
+        let mut table = Table::new().column("name", Align::Left);
+        table.row(["\x1b[2J\nevil"]);
+        let text = table.render(&Style::plain(80));
+        assert!(!text.contains('\x1b') && text.lines().count() == 2);
+    }
+}

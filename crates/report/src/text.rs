@@ -1,0 +1,168 @@
+//! Text in columns: width as a terminal counts it, wrapping, padding, and
+//! making foreign text harmless.
+
+use unicode_width::UnicodeWidthChar;
+
+/// Columns that the text takes; colour escapes take none.
+pub fn width(text: &str) -> usize {
+    let mut columns = 0;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        if c == '\x1b' {
+            characters.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            columns += c.width().unwrap_or(0);
+        }
+    }
+    columns
+}
+
+/// Control characters, line ends and direction marks replaced: a process may
+/// be named after an escape sequence, and a bookmark may hold line ends.
+pub fn harmless(text: &str) -> String {
+    let one = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(one).collect()
+}
+
+/// The text in ASCII: common signs by their plain spelling, others as `?`.
+pub fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => out.push(c),
+            '–' | '—' | '·' | '−' | '─' => out.push('-'),
+            '…' => out.push_str("..."),
+            '×' => out.push('x'),
+            '≥' => out.push_str(">="),
+            '≤' => out.push_str("<="),
+            'µ' | 'μ' => out.push('u'),
+            '‘' | '’' => out.push('\''),
+            '“' | '”' => out.push('"'),
+            '→' => out.push_str("->"),
+            '\u{a0}' | '\u{202f}' => out.push(' '),
+            _ => out.push('?'),
+        }
+    }
+    out
+}
+
+/// Breaks the text into lines of at most `columns`; the first line has
+/// `first` columns less. A word longer than a line is cut.
+pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
+    let columns = columns.max(8);
+    let mut lines = vec![String::new()];
+    let mut room = columns.saturating_sub(first);
+    for word in text.split_whitespace() {
+        let mut word = word.to_owned();
+        loop {
+            let line = lines.last_mut().expect("there is always a line");
+            let blank = usize::from(!line.is_empty());
+            let needed = width(&word);
+            if needed + blank <= room {
+                if blank == 1 {
+                    line.push(' ');
+                }
+                line.push_str(&word);
+                room -= needed + blank;
+                break;
+            }
+            if line.is_empty() && room == columns {
+                let head = head(&word, columns).len();
+                line.push_str(&word[..head]);
+                word.drain(..head);
+            }
+            lines.push(String::new());
+            room = columns;
+        }
+    }
+    lines
+}
+
+/// As much of the start as fits into `columns`.
+fn head(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns && at > 0 {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// The text cut to `columns`, ending in `more` where something was cut.
+pub fn cut(text: &str, columns: usize, more: &str) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let room = columns.saturating_sub(width(more));
+    if room == 0 {
+        return head(text, columns).to_owned();
+    }
+    format!("{}{more}", head(text, room).trim_end())
+}
+
+/// Blanks behind the text up to `columns`.
+pub fn left(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Blanks before the text up to `columns`.
+pub fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// `1 disk`, `2 disks`.
+pub fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn width_is_what_a_terminal_shows() {
+        assert_eq!(width("sda"), 3);
+        assert_eq!(width("\x1b[1;31msda\x1b[0m"), 3);
+        assert_eq!(width("磁盘"), 4);
+    }
+
+    #[test]
+    fn lines_never_pass_the_margin() {
+        let text =
+            "a disk that is asked for more than it can serve makes averyveryverylongwordindeed wait 磁盘磁盘磁盘";
+        for columns in 8..40 {
+            for line in wrap(text, columns, 5) {
+                assert!(width(&line) <= columns, "{columns}: {line}");
+            }
+        }
+        assert_eq!(wrap("one two three", 8, 0), ["one two", "three"]);
+        assert_eq!(wrap("one two three", 8, 4), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn nothing_is_lost_by_wrapping() {
+        let text = "abcdefghijklmnopqrstuvwxyz 0123456789";
+        let joined: String = wrap(text, 8, 3).concat();
+        assert_eq!(joined.replace(' ', ""), text.replace(' ', ""));
+    }
+
+    #[test]
+    fn escapes_of_others_are_disarmed() {
+        assert!(!harmless("a\x1b[2Jb\x07\u{202e}").contains(['\x1b', '\x07', '\u{202e}']));
+        assert_eq!(ascii("5 µs … — ×2"), "5 us ... - x2");
+    }
+
+    #[test]
+    fn cut_text_says_so() {
+        assert_eq!(cut("postgres: checkpointer", 10, "…"), "postgres:…");
+        assert_eq!(cut("short", 10, "…"), "short");
+        assert_eq!(cut("磁盘磁盘", 5, "…"), "磁盘…");
+    }
+}

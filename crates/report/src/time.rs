@@ -1,0 +1,250 @@
+//! Moments as people read them, and where the marks of a time axis stand.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+
+/// The zone that times are shown in.
+#[derive(Clone, Debug)]
+pub struct Zone(TimeZone);
+
+const SECOND_NS: i64 = 1_000_000_000;
+const MINUTE_NS: i64 = 60 * SECOND_NS;
+const HOUR_NS: i64 = 60 * MINUTE_NS;
+const DAY_NS: i64 = 24 * HOUR_NS;
+
+/// Distances that marks of an axis may have.
+const STEPS_NS: &[i64] = &[
+    SECOND_NS / 10,
+    SECOND_NS / 5,
+    SECOND_NS / 2,
+    SECOND_NS,
+    2 * SECOND_NS,
+    5 * SECOND_NS,
+    10 * SECOND_NS,
+    15 * SECOND_NS,
+    30 * SECOND_NS,
+    MINUTE_NS,
+    2 * MINUTE_NS,
+    5 * MINUTE_NS,
+    10 * MINUTE_NS,
+    15 * MINUTE_NS,
+    30 * MINUTE_NS,
+    HOUR_NS,
+    2 * HOUR_NS,
+    3 * HOUR_NS,
+    6 * HOUR_NS,
+    12 * HOUR_NS,
+    DAY_NS,
+    2 * DAY_NS,
+    7 * DAY_NS,
+    14 * DAY_NS,
+    28 * DAY_NS,
+    91 * DAY_NS,
+    364 * DAY_NS,
+];
+
+/// A mark of a time axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// What is written there.
+    pub label: String,
+}
+
+impl Zone {
+    /// Coordinated universal time.
+    pub fn utc() -> Zone {
+        Zone(TimeZone::UTC)
+    }
+
+    /// The machine's zone; UTC where it has none.
+    pub fn local() -> Zone {
+        Zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+    }
+
+    /// A zone by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None` where
+    /// the rule is wrong.
+    pub fn rule(posix: &str) -> Option<Zone> {
+        TimeZone::posix(posix).ok().map(Zone)
+    }
+
+    fn zoned(&self, time_ns: i64) -> Zoned {
+        // every i64 of nanoseconds lies within the calendar
+        Timestamp::from_nanosecond(time_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.0.clone())
+    }
+
+    /// `22:20:11`.
+    pub fn clock(&self, time_ns: i64) -> String {
+        self.zoned(time_ns).strftime("%H:%M:%S").to_string()
+    }
+
+    /// `2026-11-21 22:20:11 UTC`.
+    pub fn moment(&self, time_ns: i64) -> String {
+        self.zoned(time_ns).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+    }
+
+    /// `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date where it is another.
+    pub fn range(&self, from_ns: i64, to_ns: i64) -> String {
+        let (from, to) = (self.zoned(from_ns), self.zoned(to_ns));
+        let end = if from.date() == to.date() { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" };
+        format!("{} to {}", from.strftime("%Y-%m-%d %H:%M:%S"), to.strftime(end))
+    }
+
+    /// Marks of an axis over the window: at most `most`, at round local times.
+    pub fn marks(&self, from_ns: i64, to_ns: i64, most: usize) -> Vec<Mark> {
+        let span = to_ns.saturating_sub(from_ns);
+        if span <= 0 || most == 0 {
+            return Vec::new();
+        }
+        let fits = |step: &&i64| (span / **step) as usize + 1 <= most;
+        let step = STEPS_NS.iter().find(fits).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
+        let mut marks = Vec::new();
+        let mut day = Some(self.zoned(from_ns).date());
+        for time_ns in self.round_times(from_ns, to_ns, step) {
+            let at = self.zoned(time_ns);
+            let new_day = day.replace(at.date()).is_some_and(|d| d != at.date());
+            let format = match step {
+                s if s >= DAY_NS => "%-d %b",
+                _ if new_day => "%-d %b %H:%M",
+                s if s >= MINUTE_NS => "%H:%M",
+                s if s >= SECOND_NS => "%H:%M:%S",
+                _ => "%H:%M:%S%.1f",
+            };
+            marks.push(Mark { time_ns, label: at.strftime(format).to_string() });
+        }
+        marks.truncate(most.max(1));
+        marks
+    }
+
+    /// Multiples of `step` in local time. Steps of an hour and more go by the
+    /// clock on the wall, so that marks stay at round hours over a change to
+    /// summer time.
+    fn round_times(&self, from_ns: i64, to_ns: i64, step: i64) -> Vec<i64> {
+        let start = self.zoned(from_ns);
+        let mut times = Vec::new();
+        if step < HOUR_NS {
+            let offset = i64::from(start.offset().seconds()) * SECOND_NS;
+            let mut at = (from_ns + offset).div_euclid(step) * step - offset;
+            while at <= to_ns {
+                times.push(at);
+                at += step;
+            }
+        } else {
+            let midnight = if step >= 7 * DAY_NS { monday(&start) } else { start.datetime().start_of_day() };
+            for count in 0..100_000_i64 {
+                let Some(wall) = count.checked_mul(step).map(SignedDuration::from_nanos) else { break };
+                let Ok(wall) = midnight.checked_add(wall) else { break };
+                let Ok(at) = self.0.to_timestamp(wall) else { break };
+                let at = i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX);
+                if at > to_ns {
+                    break;
+                }
+                times.push(at);
+            }
+        }
+        times.retain(|&at| at >= from_ns);
+        // the hour that a change to summer time skips would stand twice
+        times.dedup();
+        times
+    }
+}
+
+fn monday(at: &Zoned) -> DateTime {
+    let midnight = at.datetime().start_of_day();
+    let days = i64::from(at.weekday().to_monday_zero_offset());
+    midnight.checked_sub(days.days()).unwrap_or(midnight)
+}
+
+/// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
+pub fn length(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "an unknown time".into();
+    }
+    if seconds < 90.0 {
+        return format!("{} s", diskwright_base::units::digits(seconds));
+    }
+    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let mut left = seconds.round() as u64;
+    let mut parts = Vec::new();
+    for (unit, name) in units {
+        if left >= unit && parts.len() < 2 {
+            parts.push(format!("{} {name}", left / unit));
+            left %= unit;
+        } else if !parts.is_empty() {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21 22:20:11 UTC.
+    const NOW_NS: i64 = 1_795_299_611 * SECOND_NS;
+
+    fn labels(zone: &Zone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
+        zone.marks(from_ns, to_ns, most).into_iter().map(|m| m.label).collect()
+    }
+
+    #[test]
+    fn moments_and_ranges() {
+        let utc = Zone::utc();
+        assert_eq!(utc.moment(NOW_NS), "2026-11-21 22:20:11 UTC");
+        assert_eq!(utc.range(NOW_NS, NOW_NS + 30 * SECOND_NS), "2026-11-21 22:20:11 to 22:20:41 UTC");
+        assert_eq!(utc.range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
+        let zone = Zone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
+    }
+
+    #[test]
+    fn marks_stand_at_round_times() {
+        let utc = Zone::utc();
+        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 30 * SECOND_NS, 4), ["22:20:20", "22:20:30", "22:20:40"]);
+        assert_eq!(labels(&utc, NOW_NS, NOW_NS + HOUR_NS, 5), ["22:30", "22:45", "23:00", "23:15"]);
+        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 6 * HOUR_NS, 4), ["22 Nov 00:00", "02:00", "04:00"]);
+        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 14 * DAY_NS, 3), ["23 Nov", "30 Nov"]);
+    }
+
+    #[test]
+    fn a_new_day_is_named() {
+        let labels = labels(&Zone::utc(), NOW_NS, NOW_NS + 4 * HOUR_NS, 5);
+        assert_eq!(labels, ["23:00", "22 Nov 00:00", "01:00", "02:00"]);
+    }
+
+    #[test]
+    fn marks_keep_to_local_hours_over_a_change_of_the_clock() {
+        // summer time ends on 2026-10-25 at 03:00 CEST
+        let zone = Zone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let from = 1_792_879_200 * SECOND_NS; // 2026-10-25 00:00 CEST
+        assert_eq!(zone.moment(from), "2026-10-25 00:00:00 CEST");
+        let labels = labels(&zone, from, from + 25 * HOUR_NS, 6);
+        assert_eq!(labels, ["00:00", "06:00", "12:00", "18:00", "26 Oct 00:00"]);
+    }
+
+    #[test]
+    fn never_more_marks_than_fit() {
+        for span in [1, 7, 31, 61, 3601, 90_000, 1_000_000, 40_000_000, 700_000_000] {
+            for most in 1..12 {
+                let marks = Zone::utc().marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
+                assert!(marks.len() <= most, "{span} s, {most}");
+                assert!(marks.iter().all(|m| m.time_ns >= NOW_NS && m.time_ns <= NOW_NS + span * SECOND_NS));
+            }
+        }
+        assert!(Zone::utc().marks(5, 5, 4).is_empty());
+        assert!(Zone::utc().marks(i64::MIN, i64::MAX, 4).len() <= 4);
+    }
+
+    #[test]
+    fn lengths_in_words() {
+        assert_eq!(length(30.0), "30 s");
+        assert_eq!(length(0.25), "0.25 s");
+        assert_eq!(length(300.0), "5 min");
+        assert_eq!(length(9000.0), "2 h 30 min");
+        assert_eq!(length(14.0 * 86_400.0), "14 d");
+        assert_eq!(length(86_405.0), "1 d");
+    }
+}
