@@ -62,6 +62,10 @@ pub struct Derive {
     /// What the sum is divided by.
     #[serde(default)]
     pub per: Per,
+    /// The quotient by counters is divided by the seconds of the tick as well
+    /// (an amount in the tick against a limit a second).
+    #[serde(default)]
+    pub per_second: bool,
     /// A constant factor.
     #[serde(default = "one")]
     pub times: f64,
@@ -158,24 +162,49 @@ impl Counter {
     pub fn object(&self) -> &str {
         self.id.split_once('.').map_or("", |(object, _)| object)
     }
+
+    /// Gives formulas full ids where the file leaves the counter's own object
+    /// out, and makes one line of wrapped texts.
+    fn spell_out(&mut self) {
+        let object = self.object().to_owned();
+        let full = |id: &mut String| {
+            if !id.contains('.') {
+                *id = format!("{object}.{id}");
+            }
+        };
+        for derive in &mut self.derive {
+            derive.sum.iter_mut().chain(&mut derive.optional).chain(&mut derive.minus).for_each(full);
+            if let Per::Counters(ids) = &mut derive.per {
+                ids.iter_mut().for_each(full);
+            }
+        }
+        self.weight.iter_mut().for_each(full);
+        for text in [&mut self.explain, &mut self.trap, &mut self.source] {
+            *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The object that all its counters belong to.
+    object: String,
     counter: Vec<Counter>,
 }
 
-/// The files, one an object. A test holds this list against the folder.
+/// The files. A large object has several. A test holds this list against the folder.
 pub const FILES: &[(&str, &str)] = &[
     ("array", include_str!("../counters/array.toml")),
     ("cgroup", include_str!("../counters/cgroup.toml")),
     ("interrupts", include_str!("../counters/interrupts.toml")),
     ("logical_disk", include_str!("../counters/logical_disk.toml")),
+    ("logical_disk_derived", include_str!("../counters/logical_disk_derived.toml")),
     ("memory", include_str!("../counters/memory.toml")),
     ("network", include_str!("../counters/network.toml")),
     ("paging", include_str!("../counters/paging.toml")),
     ("physical_disk", include_str!("../counters/physical_disk.toml")),
+    ("physical_disk_derived", include_str!("../counters/physical_disk_derived.toml")),
     ("pressure", include_str!("../counters/pressure.toml")),
     ("process", include_str!("../counters/process.toml")),
     ("processor", include_str!("../counters/processor.toml")),
@@ -186,6 +215,7 @@ pub const FILES: &[(&str, &str)] = &[
 pub struct Catalogue {
     counters: Vec<Counter>,
     by_id: HashMap<String, usize>,
+    by_name: HashMap<String, Vec<usize>>,
 }
 
 impl Catalogue {
@@ -200,12 +230,13 @@ impl Catalogue {
 
     fn load(files: &[(&str, &str)]) -> Result<Catalogue, String> {
         let mut counters = Vec::new();
-        for (object, text) in files {
-            let file: File = toml::from_str(text).map_err(|e| format!("{object}.toml: {e}"))?;
-            for counter in file.counter {
-                if counter.object() != *object {
-                    return Err(format!("{object}.toml: {} belongs to another object", counter.id));
+        for (name, text) in files {
+            let file: File = toml::from_str(text).map_err(|e| format!("{name}.toml: {e}"))?;
+            for mut counter in file.counter {
+                if counter.object() != file.object {
+                    return Err(format!("{name}.toml: {} belongs to another object", counter.id));
                 }
+                counter.spell_out();
                 counters.push(counter);
             }
         }
@@ -213,7 +244,16 @@ impl Catalogue {
         if by_id.len() != counters.len() {
             return Err("two counters have one id".into());
         }
-        Ok(Catalogue { counters, by_id })
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, counter) in counters.iter().enumerate() {
+            for name in spellings(counter) {
+                let found = by_name.entry(name).or_default();
+                if !found.contains(&at) {
+                    found.push(at);
+                }
+            }
+        }
+        Ok(Catalogue { counters, by_id, by_name })
     }
 
     /// All entries, by object.
@@ -226,8 +266,11 @@ impl Catalogue {
         self.by_id.get(id).map(|&i| &self.counters[i])
     }
 
-    /// By any name: exact id first, then any other tool's name, then a part
-    /// of an id or name. Case, and blanks around `\` and `/`, do not matter.
+    /// By any name, best sort of match first: the exact id; a whole name or
+    /// the counter's part of one (`Avg. Disk Queue Length` is of two objects);
+    /// the counter's part alone where the object is unknown; a part of an id
+    /// or name. NT names may be written `Object: Counter` or as a full path
+    /// with host and instance; case, blanks and hyphens do not matter.
     pub fn find(&self, name: &str) -> Vec<&Counter> {
         if let Some(counter) = self.get(name) {
             return vec![counter];
@@ -236,38 +279,55 @@ impl Catalogue {
         if wanted.is_empty() {
             return Vec::new();
         }
-        let whole = |c: &&Counter| {
-            plain(&c.id) == wanted
-                || c.names.iter().any(|n| {
-                    let n = plain(n);
-                    n == wanted || n.rsplit('\\').next() == Some(&wanted)
-                })
-        };
-        let part = |c: &&Counter| plain(&c.id).contains(&wanted) || c.names.iter().any(|n| plain(n).contains(&wanted));
-        let exact: Vec<&Counter> = self.counters.iter().filter(whole).collect();
-        if exact.is_empty() { self.counters.iter().filter(part).collect() } else { exact }
+        let whole = |wanted: &str| self.by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
+        let mut found = whole(&wanted).to_vec();
+        if let (true, Some((_, counter))) = (found.is_empty(), wanted.split_once('\\')) {
+            found = whole(counter).to_vec();
+        }
+        if found.is_empty() {
+            let having = self.by_name.iter().filter(|(name, _)| name.contains(&wanted));
+            found = having.flat_map(|(_, counters)| counters.iter().copied()).collect();
+            found.sort_unstable();
+            found.dedup();
+        }
+        found.into_iter().map(|at| &self.counters[at]).collect()
     }
 }
 
-/// A name as it is compared: lower case, no instance in parentheses behind an
-/// NT object, blanks around separators gone.
+/// All that a counter is found by, plain: its id, the id's part behind the
+/// dot, every name, and an NT name's part behind the object.
+fn spellings(counter: &Counter) -> Vec<String> {
+    let own = counter.id.split_once('.').map(|(_, name)| name.to_owned());
+    let mut all: Vec<String> = own.into_iter().chain([counter.id.to_lowercase()]).collect();
+    for name in counter.names.iter().map(plain) {
+        if let Some((_, of_object)) = name.split_once('\\') {
+            all.push(of_object.to_owned());
+        }
+        all.push(name);
+    }
+    all
+}
+
+/// A name as it is compared: lower case, without blanks and hyphens
+/// (`% Disk Time` and `%Disk Time`, `Nonpaged` and `Non-paged` are both
+/// written), without host and instance, `\` between NT object and counter,
+/// `avg.` for `average`.
 fn plain(name: &str) -> String {
-    let mut text = name.trim().trim_start_matches('\\').to_lowercase();
-    if let (Some(open), Some(close)) = (text.find('('), text.find(")\\"))
+    let mut text: String = name.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+    text.make_ascii_lowercase();
+    if let Some(path) = text.strip_prefix("\\\\") {
+        text = path.split_once('\\').map_or(path, |(_host, counter)| counter).to_owned();
+    }
+    if !text.contains('\\') {
+        text = text.replacen(':', "\\", 1);
+    }
+    // an instance may hold a separator of its own: "process(a\b)\%processortime"
+    if let (Some(open), Some(close)) = (text.find('('), text.rfind(")\\"))
         && open < close
     {
         text.replace_range(open..=close, "");
     }
-    for separator in ["/", "\\", ":"] {
-        let parts: Vec<&str> = text.split(separator).map(str::trim).collect();
-        text = parts.join(separator);
-    }
-    // "PhysicalDisk: Avg. Disk sec/Read" and "Physical Disk\..." are written too
-    text.replace(": ", "\\")
-        .replace(':', "\\")
-        .replace("disk\\", "disk\\")
-        .replace("physical disk\\", "physicaldisk\\")
-        .replace("logical disk\\", "logicaldisk\\")
+    text.trim_start_matches('\\').replace("average", "avg.")
 }
 
 #[cfg(test)]
@@ -325,6 +385,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].id, "physical_disk.avg_queue_length");
         let found = Catalogue::builtin().find("Physical Disk: Avg. Disk sec / Transfer");
+        assert_eq!(found[0].id, "physical_disk.avg_s_per_transfer");
+        let found = Catalogue::builtin().find(r"\\HOST\PhysicalDisk(0 a\b (x))\Average Disk sec/Transfer");
         assert_eq!(found[0].id, "physical_disk.avg_s_per_transfer");
     }
 }

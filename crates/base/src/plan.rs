@@ -14,6 +14,8 @@ pub struct Plan {
     complement: bool,
     cap: f64,
     kind: Kind,
+    /// The divisor or weight is a rate, so a tick counts by its length too.
+    by_rate: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -22,8 +24,9 @@ enum Divisor {
     Nothing,
     Time,
     Columns(Vec<(usize, f64)>),
-    /// The cell is the value; the columns give only its weight in a mean
-    /// (per second, so times the tick's length).
+    /// The columns and the seconds of the tick (an amount against a limit a second).
+    ColumnsAndTime(Vec<(usize, f64)>),
+    /// The cell is the value; the columns give only its weight in a mean.
     Weight(Vec<(usize, f64)>),
 }
 
@@ -73,21 +76,20 @@ impl Plan {
         let entry = catalogue.get(counter)?;
         match schema.column(counter, instance) {
             Some(column) => Some(Plan::stored(catalogue, schema, entry, column, instance)),
-            None => entry.derive.iter().find_map(|derive| Plan::derived(entry.kind, derive, schema, instance)),
+            None => {
+                entry.derive.iter().find_map(|derive| Plan::derived(catalogue, entry.kind, derive, schema, instance))
+            }
         }
     }
 
     fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> Plan {
-        let weight = entry.weight.as_deref().and_then(|w| {
-            let direct = term(schema, w, instance).map(|t| vec![t]);
-            direct.or_else(|| {
-                let derive = catalogue.get(w)?.derive.iter();
-                derive.map(|d| terms(schema, &d.sum, instance)).find_map(|t| t)
-            })
-        });
-        let divisor = match (entry.kind, weight) {
-            (Kind::AveragePerOperation, Some(columns)) => Divisor::Weight(columns),
-            _ => Divisor::Nothing,
+        let weight = match (entry.kind, entry.weight.as_deref()) {
+            (Kind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),
+            _ => None,
+        };
+        let (divisor, by_rate) = match weight {
+            Some((columns, by_rate)) => (Divisor::Weight(columns), by_rate),
+            None => (Divisor::Nothing, false),
         };
         Plan {
             terms: vec![(column, schema.series[column].scale)],
@@ -95,10 +97,11 @@ impl Plan {
             complement: false,
             cap: f64::INFINITY,
             kind: entry.kind,
+            by_rate,
         }
     }
 
-    fn derived(kind: Kind, derive: &Derive, schema: &Schema, instance: &str) -> Option<Plan> {
+    fn derived(catalogue: &Catalogue, kind: Kind, derive: &Derive, schema: &Schema, instance: &str) -> Option<Plan> {
         let mut all = terms(schema, &derive.sum, instance)?;
         all.extend(derive.optional.iter().filter_map(|id| term(schema, id, instance)));
         let minus = terms(schema, &derive.minus, instance)?;
@@ -106,6 +109,7 @@ impl Plan {
         for (_, scale) in &mut all {
             *scale *= derive.times;
         }
+        let mut by_rate = false;
         let divisor = match &derive.per {
             Per::Nothing => Divisor::Nothing,
             Per::Time(_) => Divisor::Time,
@@ -114,7 +118,8 @@ impl Plan {
                 if columns.is_empty() {
                     return None;
                 }
-                Divisor::Columns(columns)
+                by_rate = kind == Kind::AveragePerOperation && ids.iter().any(|id| is_rate(catalogue, id));
+                if derive.per_second { Divisor::ColumnsAndTime(columns) } else { Divisor::Columns(columns) }
             }
         };
         Some(Plan {
@@ -123,13 +128,14 @@ impl Plan {
             complement: derive.complement,
             cap: derive.cap.unwrap_or(f64::INFINITY),
             kind,
+            by_rate,
         })
     }
 
     /// The columns that the plan reads.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         let divisor: &[(usize, f64)] = match &self.divisor {
-            Divisor::Columns(columns) | Divisor::Weight(columns) => columns,
+            Divisor::Columns(columns) | Divisor::ColumnsAndTime(columns) | Divisor::Weight(columns) => columns,
             Divisor::Nothing | Divisor::Time => &[],
         };
         self.terms.iter().chain(divisor).map(|(column, _)| *column)
@@ -153,9 +159,13 @@ impl Plan {
                     *value /= seconds(tick);
                 }
             }
-            Divisor::Columns(columns) => {
+            Divisor::Columns(columns) | Divisor::ColumnsAndTime(columns) => {
+                let and_time = matches!(self.divisor, Divisor::ColumnsAndTime(_));
                 for (at, value) in out.iter_mut().enumerate() {
-                    let divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[at] * scale).sum();
+                    let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[at] * scale).sum();
+                    if and_time {
+                        divisor *= seconds(&frame.ticks()[at]);
+                    }
                     *value = if divisor > 0.0 { *value / divisor } else { f64::NAN };
                 }
             }
@@ -168,8 +178,12 @@ impl Plan {
     }
 
     fn finish(&self, value: f64) -> f64 {
-        let value = if self.complement { 1.0 - value } else { value };
-        // f64::min would turn a gap into the cap
+        // comparisons keep a gap (NaN), which f64::min and f64::max would replace
+        let value = match 1.0 - value {
+            _ if !self.complement => value,
+            rest if rest < 0.0 => 0.0,
+            rest => rest,
+        };
         if value > self.cap { self.cap } else { value }
     }
 
@@ -194,12 +208,20 @@ impl Plan {
                 Divisor::Time => (top, time, top / time),
                 Divisor::Columns(columns) => {
                     let operations = cell(columns);
-                    // a ratio of levels (share of memory in use) goes by time, not by size
-                    let weight = if self.kind == Kind::Level { time / operations } else { 1.0 };
+                    let weight = match self.kind {
+                        // a ratio of levels (share of memory in use) goes by time, not by size
+                        Kind::Level => time / operations,
+                        _ if self.by_rate => time,
+                        _ => 1.0,
+                    };
                     (top * weight, operations * weight, top / operations)
                 }
+                Divisor::ColumnsAndTime(columns) => {
+                    let share = top / cell(columns);
+                    (share, time, share / time)
+                }
                 Divisor::Weight(columns) => {
-                    let weight = cell(columns);
+                    let weight = cell(columns) * if self.by_rate { time } else { 1.0 };
                     (top * weight, weight, top)
                 }
             };
@@ -235,6 +257,26 @@ fn term(schema: &Schema, counter: &str, instance: &str) -> Option<(usize, f64)> 
 
 fn terms(schema: &Schema, counters: &[String], instance: &str) -> Option<Vec<(usize, f64)>> {
     counters.iter().map(|id| term(schema, id, instance)).collect()
+}
+
+fn is_rate(catalogue: &Catalogue, counter: &str) -> bool {
+    catalogue.get(counter).is_some_and(|c| c.kind == Kind::Rate)
+}
+
+/// The columns that weight an average: the weight itself, or what it is
+/// computed from; and whether they are rates.
+fn weight_columns(
+    catalogue: &Catalogue,
+    schema: &Schema,
+    weight: &str,
+    instance: &str,
+) -> Option<(Vec<(usize, f64)>, bool)> {
+    if let Some(column) = term(schema, weight, instance) {
+        return Some((vec![column], is_rate(catalogue, weight)));
+    }
+    // a difference of rates is left out: it is no sum of columns
+    let mut ways = catalogue.get(weight)?.derive.iter().filter(|d| d.minus.is_empty());
+    ways.find_map(|d| Some((terms(schema, &d.sum, instance)?, d.sum.iter().any(|id| is_rate(catalogue, id)))))
 }
 
 fn add_columns(frame: &Frame, columns: &[(usize, f64)], out: &mut [f64]) {
@@ -274,7 +316,7 @@ mod tests {
     #[test]
     fn averages_are_weighted_by_operations_and_levels_by_time() {
         let mut values = Vec::new();
-        let latency = plan("physical_disk.avg_s_per_transfer");
+        let latency = plan("physical_disk.avg_s_per_read");
         latency.values(&frame(), &mut values);
         assert!((values[0] - 0.005).abs() < 1e-12 && (values[1] - 0.001).abs() < 1e-12);
         let sum = latency.summarise(&frame(), |_| true);
@@ -295,6 +337,51 @@ mod tests {
         assert!(values[2].is_nan());
         assert_eq!(queue.summarise(&frame, |_| true).ticks, 2);
         assert_eq!(queue.value(&queue.summarise(&frame, |at| at == 2)), None);
+    }
+
+    /// Ticks of 1 s and 3 s of series that have ready-made cells.
+    fn ready_made(series: &[(&str, f64, f64)]) -> Frame {
+        let of = |s: &(&str, f64, f64)| Series { counter: s.0.into(), instance: "sda".into(), scale: 1.0 };
+        let mut frame = Frame::new(Arc::new(Schema { series: series.iter().map(of).collect() }), 2);
+        let row = |second: bool| series.iter().map(|s| if second { s.2 } else { s.1 }).collect::<Vec<f64>>();
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &row(false));
+        frame.push(Tick { time_ns: 4, elapsed_ns: 3_000_000_000 }, &row(true));
+        frame
+    }
+
+    fn mean(frame: &Frame, counter: &str) -> f64 {
+        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, "sda").unwrap();
+        plan.value(&plan.summarise(frame, |_| true)).unwrap()
+    }
+
+    #[test]
+    fn a_rate_weights_a_tick_by_its_length_too() {
+        let reads = ("physical_disk.reads_per_s", 10.0, 10.0);
+        let frame = ready_made(&[("physical_disk.avg_s_per_read", 0.004, 0.008), reads]);
+        // 10 reads of 4 ms, 30 reads of 8 ms
+        assert!((mean(&frame, "physical_disk.avg_s_per_read") - 0.007).abs() < 1e-12);
+        let frame = ready_made(&[("physical_disk.avg_read_queue_length", 0.04, 0.08), reads]);
+        assert!((mean(&frame, "physical_disk.avg_s_per_read") - 0.007).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_amount_stands_against_a_limit_a_second() {
+        let frame = ready_made(&[("cgroup.reads", 50.0, 300.0), ("cgroup.read_limit_per_s", 100.0, 100.0)]);
+        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), "cgroup.read_limit_used", "sda").unwrap();
+        let mut values = Vec::new();
+        plan.values(&frame, &mut values);
+        assert_eq!(values, [0.5, 1.0]);
+        assert!((mean(&frame, "cgroup.read_limit_used") - 3.5 / 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_complement_is_never_below_zero_and_keeps_gaps() {
+        let frame = ready_made(&[("physical_disk.busy", 1.002, f64::NAN)]);
+        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.idle", "sda").unwrap();
+        let mut values = Vec::new();
+        plan.values(&frame, &mut values);
+        assert_eq!(values[0], 0.0);
+        assert!(values[1].is_nan());
     }
 
     #[test]
