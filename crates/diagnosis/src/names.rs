@@ -1,0 +1,187 @@
+//! Counter names in rules: what a short name means, its unit, and what
+//! somebody who mistyped it may have meant.
+
+use std::collections::BTreeSet;
+
+use diskwright_base::{Catalogue, Kind};
+use serde::{Serialize, Serializer};
+
+use crate::pseudo::{self, PSEUDO, Pseudo};
+
+/// A counter that a rule names, settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Name {
+    /// Object, as in the catalogue, or `machine`.
+    pub object: String,
+    /// Full id, such as `physical_disk.busy` or `machine.waiting`.
+    pub id: String,
+    /// Unit, as in the catalogue.
+    pub unit: String,
+    /// Where it is no counter of the catalogue.
+    pub pseudo: Option<Pseudo>,
+    /// True for an amount in the tick, which adds up instead of averaging.
+    pub is_total: bool,
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.id)
+    }
+}
+
+impl Name {
+    /// What `text` means in a rule on `object`: a counter of the object, a
+    /// pseudo counter of it, or a full id. The error is a suggestion.
+    pub fn settle(object: &str, text: &str) -> Result<Name, String> {
+        let own = format!("{object}.{text}");
+        if let Some(name) = Name::known(&own).or_else(|| Name::known(text)) {
+            return Ok(name);
+        }
+        let other = match nearest(text, candidates(object).iter().map(String::as_str)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => String::new(),
+        };
+        Err(format!("unknown counter `{text}`{other}"))
+    }
+
+    /// True where the value is one of the whole window.
+    pub fn is_of_window(&self) -> bool {
+        self.pseudo.is_some_and(Pseudo::is_of_window)
+    }
+
+    fn known(id: &str) -> Option<Name> {
+        let (object, short) = id.split_once('.')?;
+        if let Some(entry) = pseudo::find(object, short) {
+            return Some(Name {
+                object: object.into(),
+                id: id.into(),
+                unit: entry.unit.into(),
+                pseudo: Some(entry.pseudo),
+                is_total: false,
+            });
+        }
+        let counter = Catalogue::builtin().get(id)?;
+        // processes are no series: they come in tables, and name culprits
+        (object != "process").then(|| Name {
+            object: object.into(),
+            id: id.into(),
+            unit: counter.unit.clone(),
+            pseudo: None,
+            is_total: counter.kind == Kind::Total,
+        })
+    }
+}
+
+/// Names that a rule on `object` could have meant: its own short ones, and all full ids.
+fn candidates(object: &str) -> Vec<String> {
+    let own = format!("{object}.");
+    let pseudo = PSEUDO.iter().flat_map(|p| p.objects.iter().map(move |o| format!("{o}.{}", p.name)));
+    let all: Vec<String> = Catalogue::builtin().counters().iter().map(|c| c.id.clone()).chain(pseudo).collect();
+    let short = all.iter().filter_map(|id| id.strip_prefix(&own)).map(str::to_owned).collect::<Vec<_>>();
+    short.into_iter().chain(all).collect()
+}
+
+/// Objects that a rule can be about.
+pub fn objects() -> BTreeSet<&'static str> {
+    let known = Catalogue::builtin().counters().iter().map(|c| c.object());
+    known.chain(["machine"]).filter(|o| *o != "process").collect()
+}
+
+/// The nearest of `known` to a mistyped word, where one is near.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word.chars().take(80).collect();
+    let most = 1 + word.len() / 4;
+    let by_distance = known.into_iter().map(|k| (distance(&word, k), k));
+    by_distance.filter(|(d, _)| *d <= most).min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// Letters to insert, remove, replace, or swap with their neighbour (which
+/// counts as one) to get from one word to the other.
+fn distance(a: &[char], b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    rows[0] = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+/// Unit of `a / b`.
+pub fn quotient_unit(a: &str, b: &str) -> String {
+    if a == b {
+        return "fraction".into();
+    }
+    match b {
+        "" | "count" | "requests" => a.into(),
+        "per_s" if a.ends_with("_per_s") => a.trim_end_matches("_per_s").into(),
+        _ if a == format!("{b}_per_s") => "per_s".into(),
+        _ => format!("{a}/{b}"),
+    }
+}
+
+/// Unit of `a * b`.
+pub fn product_unit(a: &str, b: &str) -> String {
+    match (a, b) {
+        ("" | "count" | "requests" | "fraction", other) | (other, "" | "count" | "requests" | "fraction") => {
+            other.into()
+        }
+        ("s", "per_s") | ("per_s", "s") => "requests".into(),
+        _ => format!("{a}*{b}"),
+    }
+}
+
+/// True where values of the two units can be added or compared. Counts go
+/// with every other count: a spindle, a request and a process are all one.
+pub fn comparable(a: &str, b: &str) -> bool {
+    let plain = |unit: &str| match unit {
+        "" | "count" | "requests" | "processes" => "count".to_owned(),
+        "per_s" | "requests_per_s" | "pages_per_s" | "count_per_s" => "per_s".into(),
+        other => other.to_owned(),
+    };
+    plain(a) == plain(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_full_names() {
+        assert_eq!(Name::settle("physical_disk", "reads").unwrap().id, "physical_disk.reads");
+        assert_eq!(Name::settle("machine", "physical_disk.reads").unwrap().id, "physical_disk.reads");
+        let ceiling = Name::settle("physical_disk", "ceiling.requests_per_s").unwrap();
+        assert_eq!(ceiling.pseudo, Some(Pseudo::CeilingRequests));
+        let wrong = Name::settle("physical_disk", "avg_queue_lenght").unwrap_err();
+        assert_eq!(wrong, "unknown counter `avg_queue_lenght`; did you mean `avg_queue_length`?");
+        assert_eq!(Name::settle("physical_disk", "xyzzy").unwrap_err(), "unknown counter `xyzzy`");
+    }
+
+    #[test]
+    fn distances() {
+        let d = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), b);
+        assert_eq!(d("abvoe", "above"), 1);
+        assert_eq!(d("", "abc"), 3);
+        assert_eq!(d("shares", "share"), 1);
+    }
+
+    #[test]
+    fn units_multiply_and_divide() {
+        assert_eq!(quotient_unit("bytes_per_s", "per_s"), "bytes");
+        assert_eq!(quotient_unit("per_s", "per_s"), "fraction");
+        assert_eq!(quotient_unit("bytes", "count"), "bytes");
+        assert_eq!(product_unit("requests", "s"), "s");
+        assert!(comparable("count", "requests"));
+        assert!(!comparable("s", "per_s"));
+    }
+}

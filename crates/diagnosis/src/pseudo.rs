@@ -1,0 +1,188 @@
+//! Quantities that are no counters of the catalogue but come from the
+//! topology, from a probe's ceilings, or from several counters of several
+//! instances. Rules use them like counters. This is the one list of them.
+
+/// How a pseudo counter is made; see the entry's `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pseudo {
+    /// Leaves under a device, or of the machine.
+    Spindles,
+    /// Online processors.
+    Processors,
+    /// Physical memory.
+    MemoryBytes,
+    /// Operations a second on each member, by the level's factor.
+    BackEndLoad,
+    /// Requests a second that a probe measured as the most.
+    CeilingRequests,
+    /// Bytes a second that a probe measured as the most.
+    CeilingBytes,
+    /// Traffic over the link's speed.
+    LinkUsed,
+    /// Latency of a member over its fellows' median.
+    MemberLatencyRatio,
+    /// Queue of a member over its fellows' median.
+    MemberQueueRatio,
+    /// Whether a check, rebuild or scrub runs on a set above the device.
+    Background,
+    /// Share of a device's traffic that such work causes.
+    BackgroundShare,
+    /// Share of time in which somebody waits for I/O.
+    Waiting,
+    /// Share of the swap space that lies in compressed memory.
+    SwapInMemory,
+    /// Seconds a transfer while little is asked; of the window.
+    LightLoad,
+    /// Coefficient of variation of the transfers a second while requests queue; of the window.
+    BusySteadiness,
+}
+
+impl Pseudo {
+    /// True where the value is one of the whole window, known at its end.
+    pub fn is_of_window(self) -> bool {
+        matches!(self, Pseudo::LightLoad | Pseudo::BusySteadiness)
+    }
+}
+
+/// An entry of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct PseudoCounter {
+    /// What makes it.
+    pub pseudo: Pseudo,
+    /// Name behind the object's.
+    pub name: &'static str,
+    /// Objects whose rules may use it by that name.
+    pub objects: &'static [&'static str],
+    /// Unit, as in the catalogue.
+    pub unit: &'static str,
+    /// What it says.
+    pub explain: &'static str,
+}
+
+const DISK: &[&str] = &["physical_disk", "array"];
+const DISK_AND_MACHINE: &[&str] = &["physical_disk", "array", "machine"];
+const MACHINE: &[&str] = &["machine"];
+
+const fn entry(
+    pseudo: Pseudo,
+    name: &'static str,
+    objects: &'static [&'static str],
+    unit: &'static str,
+    explain: &'static str,
+) -> PseudoCounter {
+    PseudoCounter { pseudo, name, objects, unit, explain }
+}
+
+/// All pseudo counters.
+pub const PSEUDO: &[PseudoCounter] = &[
+    entry(
+        Pseudo::Spindles,
+        "spindles",
+        DISK_AND_MACHINE,
+        "count",
+        "Devices with nothing below them under the device or set, or all of the machine's (memory disks left out); 1 for a device of which nothing is known.",
+    ),
+    entry(
+        Pseudo::Processors,
+        "processors",
+        DISK_AND_MACHINE,
+        "count",
+        "Online processors: of the topology, else system.processors, else the processor instances seen.",
+    ),
+    entry(
+        Pseudo::MemoryBytes,
+        "memory_bytes",
+        DISK_AND_MACHINE,
+        "bytes",
+        "Physical memory: of the topology, else memory.total_bytes.",
+    ),
+    entry(
+        Pseudo::BackEndLoad,
+        "back_end_load",
+        DISK_AND_MACHINE,
+        "per_s",
+        "Operations a second on each disk. Of a set with requests of its own: reads plus the level's factor times writes, over the members (doc 002). Of a set without (btrfs): the members' mean. Of a leaf: its own transfers. Of the machine: the mean over its leaves.",
+    ),
+    entry(
+        Pseudo::CeilingRequests,
+        "ceiling.requests_per_s",
+        DISK,
+        "per_s",
+        "The most requests a second that a probe measured on this device; absent where none did.",
+    ),
+    entry(
+        Pseudo::CeilingBytes,
+        "ceiling.bytes_per_s",
+        DISK,
+        "bytes_per_s",
+        "The most bytes a second that a probe measured on this device; absent where none did.",
+    ),
+    entry(
+        Pseudo::LinkUsed,
+        "link_used",
+        DISK,
+        "fraction",
+        "Bytes a second over the speed of the device's link; absent where the speed is not shown.",
+    ),
+    entry(
+        Pseudo::MemberLatencyRatio,
+        "member_latency_ratio",
+        DISK,
+        "",
+        "A member's seconds a transfer over the median of the other members of its set, at ticks with at least five transfers of its own and of half of the others. A disk in no set is not judged by it.",
+    ),
+    entry(
+        Pseudo::MemberQueueRatio,
+        "member_queue_ratio",
+        DISK,
+        "",
+        "A member's queue over the median of the other members of its set (a median below a twentieth of a request counts as that).",
+    ),
+    entry(
+        Pseudo::Background,
+        "background",
+        &["physical_disk", "machine"],
+        "count",
+        "1 while a check, resync, rebuild, balance or scrub runs on a set above the device (on any set, for the machine), else 0.",
+    ),
+    entry(
+        Pseudo::BackgroundShare,
+        "background_share",
+        DISK,
+        "fraction",
+        "Share of the device's bytes that such work moves by its own progress counter, at most 1; 0 for a disk in no set.",
+    ),
+    entry(
+        Pseudo::Waiting,
+        "waiting",
+        MACHINE,
+        "fraction",
+        "Share of time in which somebody waits for I/O: pressure.io_some; without pressure files 1 at ticks with blocked processes; without those processor.iowait.",
+    ),
+    entry(
+        Pseudo::SwapInMemory,
+        "swap_in_memory",
+        MACHINE,
+        "fraction",
+        "Share of the swap space that is zram, whose paging moves nothing on a disk; 0 where there is no swap. Absent without a topology.",
+    ),
+    entry(
+        Pseudo::LightLoad,
+        "light_load_s",
+        DISK,
+        "s",
+        "Mean seconds a transfer over the ticks of the window at which at most half a request was outstanding, weighted by transfers: the response of the device by itself. No value where it never was that quiet.",
+    ),
+    entry(
+        Pseudo::BusySteadiness,
+        "busy_steadiness",
+        DISK,
+        "",
+        "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are left out. No value below five such ticks.",
+    ),
+];
+
+/// The entry that `object`'s rules mean by `name`.
+pub fn find(object: &str, name: &str) -> Option<&'static PseudoCounter> {
+    PSEUDO.iter().find(|p| p.name == name && p.objects.contains(&object))
+}
