@@ -132,7 +132,7 @@ impl Canvas {
     }
 
     fn limit(&mut self, chart: &Chart, scale: &Scale, style: &Style) {
-        let Some(limit) = chart.limit.filter(|l| (scale.low..=scale.high).contains(l)) else { return };
+        let Some(limit) = chart.drawn_limit() else { return };
         let row = scale.row(limit, self.height);
         let sign = if style.unicode { '╌' } else { '-' };
         for column in 0..self.width {

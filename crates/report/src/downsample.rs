@@ -178,7 +178,7 @@ impl Downsampler {
             let inside = end.min(bucket as f64 + 1.0) - start.max(bucket as f64);
             let share = inside / length;
             // a hair beyond the edge is rounding, not a second bucket
-            (share > 1e-9).then(|| Part {
+            (share > 1e-9).then_some(Part {
                 bucket,
                 share: if share > 1.0 - 1e-9 { 1.0 } else { share },
                 covered_ns: inside * width,
@@ -332,7 +332,7 @@ mod tests {
             })
             .collect();
         for counter in ["reads", "avg_queue_length", "avg_s_per_read"] {
-            let (one, many) = (run(&[whole.clone()], 85, 7, counter), run(&pieces, 85, 7, counter));
+            let (one, many) = (run(std::slice::from_ref(&whole), 85, 7, counter), run(&pieces, 85, 7, counter));
             for (a, b) in one.iter().zip(&many) {
                 near(a.mean, b.mean);
                 assert_eq!((a.least, a.most), (b.least, b.most));

@@ -7,9 +7,12 @@ pub mod chart;
 pub mod downsample;
 #[cfg(test)]
 mod expect;
+pub mod explain;
+pub mod markup;
 pub mod model;
 pub mod spark;
 pub mod style;
+pub mod svg;
 pub mod table;
 pub mod text;
 pub mod time;

@@ -50,15 +50,22 @@ impl Chart {
         }
     }
 
-    /// Least and greatest of the lines' means and the limit; `None` where
-    /// nothing was measured.
+    /// Least and greatest of the lines' means and the drawn limit; `None`
+    /// where nothing was measured.
     pub fn span(&self) -> Option<(f64, f64)> {
-        span(self.measured().map(|b| (b.mean, b.mean)), self.limit)
+        span(self.measured().map(|b| (b.mean, b.mean)), self.drawn_limit())
     }
 
     /// The same with the ticks' extremes.
     pub fn full_span(&self) -> Option<(f64, f64)> {
-        span(self.measured().map(|b| (b.least, b.most)), self.limit)
+        span(self.measured().map(|b| (b.least, b.most)), self.drawn_limit())
+    }
+
+    /// The limit, unless it lies so far above the values that drawing it
+    /// would press them flat against the axis.
+    pub fn drawn_limit(&self) -> Option<f64> {
+        let most = self.measured().map(|b| b.most).fold(0.0, f64::max);
+        self.limit.filter(|l| l.is_finite() && (most == 0.0 || *l <= 5.0 * most))
     }
 
     fn measured(&self) -> impl Iterator<Item = &Bucket> {
@@ -86,7 +93,7 @@ fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<
         found = Some((low.min(least), high.max(most)));
     }
     let (low, high) = found?;
-    let limit = limit.filter(|l| l.is_finite()).unwrap_or(high);
+    let limit = limit.unwrap_or(high);
     Some((low.min(limit), high.max(limit)))
 }
 

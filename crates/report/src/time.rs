@@ -98,7 +98,7 @@ impl Zone {
         if span <= 0 || most == 0 {
             return Vec::new();
         }
-        let fits = |step: &&i64| (span / **step) as usize + 1 <= most;
+        let fits = |step: &&i64| ((span / **step) as usize) < most;
         let step = STEPS_NS.iter().find(fits).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
         let mut marks = Vec::new();
         let mut day = Some(self.zoned(from_ns).date());

@@ -1,0 +1,281 @@
+//! What a counter, a rule or a pack means, for `explain`.
+
+use diskwright_base::catalogue::{Derive, OverInstances, Per};
+use diskwright_base::{Counter, Kind, units};
+use diskwright_diagnosis::rule::{Compare, Condition, Limit, Over, Pack, Rule};
+
+use crate::axis;
+use crate::style::{Ink, Style};
+use crate::text;
+use crate::time::length;
+
+/// A counter: meaning, trap, unit, how it aggregates, formula, other names, source.
+pub fn counter(counter: &Counter, style: &Style) -> String {
+    let mut page = Page::new(style, &counter.id, &axis::counter_words(&counter.id));
+    page.paragraph("", &counter.explain);
+    page.paragraph("Beware: ", &counter.trap);
+    page.field("unit", &unit(&counter.unit));
+    page.field("over time", over_time(counter.kind));
+    page.field("over instances", over_instances(counter.over_instances));
+    for (number, derive) in counter.derive.iter().enumerate() {
+        page.field(if number == 0 { "computed as" } else { "or as" }, &formula(derive, counter.object()));
+    }
+    let names = &counter.names;
+    let others: [(&str, &[String]); 5] = [
+        ("Windows NT", &names.nt),
+        ("sysstat", &names.sysstat),
+        ("Prometheus", &names.prometheus),
+        ("Linux", &names.linux),
+        ("PCP", &names.pcp),
+    ];
+    for (tool, names) in others.into_iter().filter(|(_, names)| !names.is_empty()) {
+        page.field(tool, &names.join(", "));
+    }
+    page.field("source", &counter.source);
+    page.out
+}
+
+/// A rule: what it says and why, its conditions, how long they must hold,
+/// what to do, source.
+pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
+    let mut page = Page::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
+    page.paragraph("", &rule.explain);
+    page.field("says", rule.bottleneck.name());
+    page.field("severity", rule.severity.name());
+    page.field("judges", &judged(rule));
+    for (number, condition) in rule.all.iter().enumerate() {
+        page.field(if number == 0 { "holds when" } else { "and" }, &self::condition(condition));
+    }
+    for (number, condition) in rule.any.iter().enumerate() {
+        page.field(if number == 0 { "and one of" } else { "or" }, &self::condition(condition));
+    }
+    let mut sustained = format!("{} of the time", units::display(rule.sustained.share, "fraction"));
+    if rule.sustained.at_least_s > 0.0 {
+        let least = length(rule.sustained.at_least_s);
+        sustained.push_str(&format!(", and {least} in sum (at most half of what was watched)"));
+    }
+    page.field("for at least", &sustained);
+    page.field("gives way to", &rule.none.join(", "));
+    let advice = |id: &String| pack.advice.iter().find(|a| a.id == *id).map_or(id.clone(), |a| a.text.clone());
+    for (number, id) in rule.advice.iter().enumerate() {
+        page.field(if number == 0 { "then do" } else { "then" }, &advice(id));
+    }
+    page.field("source", &rule.source);
+    page.out
+}
+
+/// A pack: whose judgement it is, and its rules.
+pub fn pack(pack: &Pack, style: &Style) -> String {
+    let mut page = Page::new(style, &pack.id, &pack.title);
+    page.paragraph("", &pack.explain);
+    page.field("source", &pack.source);
+    for rule in &pack.rules {
+        let said = format!("{}: {} ({}, {})", rule.id, rule.title, rule.bottleneck.name(), rule.severity.name());
+        page.field(if rule.line == pack.rules[0].line { "rules" } else { "" }, &said);
+    }
+    page.out
+}
+
+/// A heading, paragraphs, and named fields whose texts stand in one column.
+struct Page<'a> {
+    style: &'a Style,
+    out: String,
+}
+
+/// Columns of a field's name.
+const NAMES: usize = 16;
+
+impl<'a> Page<'a> {
+    fn new(style: &'a Style, id: &str, words: &str) -> Page<'a> {
+        let mut page = Page { style, out: String::new() };
+        let used = text::width(id) + 2;
+        let lines = text::wrap(&style.clean(words), style.width - 2, used);
+        page.out.push_str(&format!("{}  {}\n", style.paint(Ink::Bold, &style.clean(id)), lines[0]));
+        for line in &lines[1..] {
+            page.out.push_str(&format!("  {line}\n"));
+        }
+        page
+    }
+
+    fn paragraph(&mut self, lead: &str, words: &str) {
+        if words.is_empty() {
+            return;
+        }
+        let lines = text::wrap(&self.style.clean(words), self.style.width - 2, text::width(lead));
+        for (at, line) in lines.iter().enumerate() {
+            let lead = if at == 0 { self.style.paint(Ink::Warn, lead) } else { String::new() };
+            self.out.push_str(&format!("  {lead}{line}\n"));
+        }
+        self.out.push('\n');
+    }
+
+    fn field(&mut self, name: &str, words: &str) {
+        if words.is_empty() {
+            return;
+        }
+        let lines = text::wrap(&self.style.clean(words), self.style.width - 2 - NAMES, 0);
+        for (at, line) in lines.iter().enumerate() {
+            let name = text::left(if at == 0 { name } else { "" }, NAMES);
+            self.out.push_str(&format!("  {}{line}\n", self.style.paint(Ink::Dim, &name)));
+        }
+    }
+}
+
+fn unit(unit: &str) -> String {
+    match unit {
+        "fraction" => "fraction (0 to 1; shown as per cent)".into(),
+        "" => "a bare number".into(),
+        other => axis::unit_words(other),
+    }
+}
+
+/// How values of a kind become one value for a stretch of time.
+pub fn over_time(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Rate => "a rate: averaged by time",
+        Kind::AveragePerOperation => "an average per operation: weighted by the operations, never by time",
+        Kind::BusyFraction => "a share of time: averaged by time",
+        Kind::Level => "a level: averaged by time, with the least and the most kept",
+        Kind::Total => "an amount: added up",
+    }
+}
+
+fn over_instances(over: OverInstances) -> &'static str {
+    match over {
+        OverInstances::Sum => "added up",
+        OverInstances::Mean => "their mean (a sum would be no share of the set)",
+        OverInstances::Weighted => "weighted by each one's operations",
+        OverInstances::Max => "the largest counts",
+        OverInstances::None => "means nothing, or there is only one",
+    }
+}
+
+/// A formula as people write it; counters of the same object by their short names.
+fn formula(derive: &Derive, object: &str) -> String {
+    let short = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
+    let list = |ids: &[String], sign: &str| ids.iter().map(short).collect::<Vec<_>>().join(sign);
+    let mut words = list(&derive.sum, " + ");
+    for id in &derive.optional {
+        words.push_str(&format!(" + {} (where there is one)", short(id)));
+    }
+    if !derive.minus.is_empty() {
+        words.push_str(&format!(" - {}", list(&derive.minus, " - ")));
+    }
+    let several = derive.sum.len() + derive.optional.len() + derive.minus.len() > 1;
+    let divided = !matches!(derive.per, Per::Nothing);
+    if several && (divided || derive.times != 1.0) {
+        words = format!("({words})");
+    }
+    match &derive.per {
+        Per::Nothing => {}
+        Per::Time(_) => words.push_str(" / seconds of the tick"),
+        Per::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
+        Per::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
+    }
+    if derive.per_second {
+        words.push_str(" / seconds of the tick");
+    }
+    if derive.times != 1.0 {
+        words.push_str(&format!(" x {}", units::digits(derive.times)));
+    }
+    if derive.complement {
+        words = format!("1 - {words}");
+    }
+    if let Some(cap) = derive.cap {
+        words.push_str(&format!(", at most {}", units::digits(cap)));
+    }
+    words
+}
+
+fn judged(rule: &Rule) -> String {
+    let mut words = match rule.object.as_str() {
+        "machine" => "the machine".to_owned(),
+        object => format!("each {}", object.replace('_', " ")),
+    };
+    let name = |c: &diskwright_base::Class| format!("{c:?}").to_lowercase();
+    if !rule.classes.is_empty() {
+        let classes: Vec<String> = rule.classes.iter().map(name).collect();
+        words.push_str(&format!(", only {}", classes.join(" or ")));
+    }
+    if !rule.except_classes.is_empty() {
+        let classes: Vec<String> = rule.except_classes.iter().map(name).collect();
+        words.push_str(&format!(", but not {}", classes.join(" or ")));
+    }
+    if !rule.roles.is_empty() {
+        words.push_str(&format!(", in the role {}", rule.roles.join(" or ")));
+    }
+    words
+}
+
+/// A condition in words: `avg_queue_length per spindle above 2`.
+pub fn condition(condition: &Condition) -> String {
+    let quantity = condition.quantity.text();
+    let quantity = match condition.over {
+        Over::Tick => quantity,
+        Over::Change { share } => {
+            format!("{quantity}, relative to its mean over the first {}", units::display(share, "fraction"))
+        }
+        Over::Steadiness => format!("variation of {quantity} (0 is perfectly steady)"),
+        Over::Trend => format!("growth a day of {quantity}, relative to its mean"),
+    };
+    let unit = if condition.over == Over::Tick { condition.quantity.unit.as_str() } else { "" };
+    let limit = match &condition.limit {
+        Limit::Number(number) => units::display(*number, unit),
+        Limit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
+        Limit::Counter { counter, times } => format!("{} x {}", units::digits(*times), counter.id),
+    };
+    format!("{quantity} {} {limit}", compare(condition.compare))
+}
+
+/// A comparison in words.
+pub fn compare(compare: Compare) -> &'static str {
+    match compare {
+        Compare::Above => "above",
+        Compare::AtLeast => "at least",
+        Compare::Below => "below",
+        Compare::AtMost => "at most",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diskwright_base::Catalogue;
+    use diskwright_diagnosis::packs;
+
+    #[test]
+    fn every_counter_rule_and_pack_is_explained_within_the_margin() {
+        let styles = [Style::plain(80), Style { unicode: false, ..Style::plain(60) }];
+        for style in styles {
+            let mut pages: Vec<String> = Catalogue::builtin().counters().iter().map(|c| counter(c, &style)).collect();
+            for p in packs::all().expect("built-in packs load") {
+                pages.push(pack(&p, &style));
+                pages.extend(p.rules.iter().map(|r| rule(&p, r, &style)));
+            }
+            for page in pages {
+                assert!(style.unicode || page.is_ascii());
+                for line in page.lines() {
+                    assert!(text::width(line) <= style.width, "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_formula_reads_as_it_is_computed() {
+        let entry = Catalogue::builtin().get("physical_disk.avg_queue_length").unwrap();
+        let text = counter(entry, &Style::plain(100));
+        assert!(text.contains("weighted_time_s / seconds of the tick"), "{text}");
+        assert!(text.contains("Avg. Disk Queue Length"), "{text}");
+    }
+
+    #[test]
+    fn a_rule_tells_its_limits() {
+        let packs = packs::all().expect("built-in packs load");
+        let pack = packs.iter().find(|p| p.id == "default").expect("there is a default pack");
+        let paging = pack.rule("memory.paging").expect("the first suspect");
+        let text = rule(pack, paging, &Style::plain(100));
+        assert!(text.contains("above 10"), "{text}");
+        assert!(text.contains("memory"), "{text}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Text into HTML and SVG. Every word that comes from a machine (host and
+//! process names, bookmarks, mount points) goes through [`escape`].
+
+/// Text as it stands between tags or in a quoted attribute. Control
+/// characters, which neither HTML nor XML allows, become U+FFFD.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' | '\r' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            // a mark that turns the direction of the rest of the page
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same, with `code` in backquotes set as code.
+pub fn escape_code(text: &str) -> String {
+    let escaped = escape(text);
+    if escaped.matches('`').count() % 2 == 1 {
+        return escaped;
+    }
+    let mut out = String::with_capacity(escaped.len() + 16);
+    for (at, part) in escaped.split('`').enumerate() {
+        if at % 2 == 1 {
+            out.push_str(&format!("<code>{part}</code>"));
+        } else {
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+/// A number for a coordinate: one decimal, no trailing zero.
+pub fn coordinate(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_foreign_becomes_markup() {
+        let evil = "<script>alert('x')</script> & \"\u{0}\u{1b}\u{202e}";
+        let safe = escape(evil);
+        assert!(!safe.contains(['<', '>', '"', '\'', '\u{0}', '\u{1b}', '\u{202e}']));
+        assert!(safe.starts_with("&lt;script&gt;"));
+        assert_eq!(escape_code("run `a<b` now"), "run <code>a&lt;b</code> now");
+        assert_eq!(escape_code("a ` alone"), "a ` alone");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!(coordinate(12.0), "12");
+        assert_eq!(coordinate(12.345), "12.3");
+        assert_eq!(coordinate(-0.04), "-0");
+    }
+}

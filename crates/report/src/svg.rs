@@ -1,0 +1,237 @@
+//! Line charts for the page, as inline SVG. Widths are shares of the
+//! surrounding box and text keeps its size, so that a chart reads on a phone
+//! as on a wide screen. Colours are the page's CSS variables ([`STYLE`]),
+//! which follow light, dark and print.
+
+use diskwright_base::{Note, units};
+
+use crate::axis;
+use crate::markup::{coordinate, escape};
+use crate::model::{Chart, Line};
+use crate::text;
+use crate::time::{Zone, length};
+
+/// The style sheet that the charts need. Line colours are told apart by
+/// colour-blind people (after Okabe and Ito) and have a contrast of at least
+/// 3 to 1 on their ground.
+pub const STYLE: &str = include_str!("page/chart.css");
+
+/// Lines that a chart shows at most; more cannot be told apart.
+pub const LINES: usize = 6;
+
+/// Height of the plot without the time axis, pixels.
+const PLOT: f64 = 150.0;
+/// Room above it for the marks of bookmarks, pixels.
+const HEAD: f64 = 16.0;
+/// Room below it for the times, pixels.
+const FOOT: f64 = 24.0;
+
+/// From values to heights in the plot.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    /// 0 at the top, 1 at the bottom.
+    fn share(&self, value: f64) -> f64 {
+        1.0 - ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEAD + self.share(value) * PLOT
+    }
+}
+
+/// The chart as a `div` with one `svg`. `id` is unique in the page. Bookmarks
+/// among `notes` are marked.
+pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
+    let single = chart.lines.len() == 1;
+    let span = if single { chart.full_span() } else { chart.span() };
+    let Some((low, high)) = span else {
+        return "<p class=\"blank\">Nothing was recorded of this in the window.</p>\n".into();
+    };
+    let values = axis::value_axis(low, high, &chart.unit, 5);
+    let scale = Scale { low: values[0], high: values[values.len() - 1] };
+    let labels: Vec<String> = values.iter().map(|&v| axis::label(v, &chart.unit)).collect();
+    let left = labels.iter().map(|l| text::width(l)).max().unwrap_or(1) * 7 + 14;
+    let names = if single { 0 } else { chart.lines.iter().map(|l| text::width(&name(l))).max().unwrap_or(0) };
+    let right = if single { 12 } else { names * 7 + 14 };
+    let mut out = format!("<div class=\"plot\" style=\"margin-left:{left}px;margin-right:{right}px\">\n");
+    out.push_str(&format!(
+        "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" height=\"{}\">\n",
+        coordinate(HEAD + PLOT + FOOT)
+    ));
+    out.push_str(&format!("<title id=\"{id}-t\">{}</title>\n", escape(&chart.title)));
+    out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(&describe(chart, zone))));
+    shades(&mut out, chart);
+    for (value, label) in values.iter().zip(&labels) {
+        let y = coordinate(scale.y(*value));
+        out.push_str(&format!("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>"));
+        out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
+    }
+    out.push_str(&format!(
+        "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" x=\"0\" y=\"{HEAD}\" width=\"100%\" height=\"{PLOT}\">\n"
+    ));
+    for (number, line) in chart.lines.iter().take(LINES).enumerate() {
+        paths(&mut out, line, number, single, &scale);
+    }
+    out.push_str("</svg>\n");
+    limit(&mut out, chart, &scale);
+    bookmarks(&mut out, chart, notes, zone);
+    times(&mut out, chart, zone);
+    if !single {
+        line_names(&mut out, chart, &scale);
+    }
+    out.push_str("</svg>\n</div>\n");
+    out
+}
+
+fn name(line: &Line) -> String {
+    text::cut(&line.instance, 14, "…")
+}
+
+fn percent(share: f64) -> String {
+    format!("{}%", coordinate(share.clamp(0.0, 1.0) * 100.0))
+}
+
+/// Band from least to most (of a single line) and line of the means, one path
+/// a run of data; where nothing was recorded there is nothing.
+fn paths(out: &mut String, line: &Line, number: usize, single: bool, scale: &Scale) {
+    let count = line.buckets.len() as f64;
+    let (mut means, mut band) = (String::new(), String::new());
+    for run in line.runs() {
+        // from edge to edge, so that a single bucket is seen
+        let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
+        places.extend(run.clone().map(|at| ((at as f64 + 0.5) / count, at)));
+        places.push((run.end as f64 / count, run.end - 1));
+        let point = |(x, at): &(f64, usize), value: fn(&crate::Bucket) -> f64| {
+            let y = scale.share(value(&line.buckets[*at])) * 1000.0;
+            format!("{} {}", coordinate(x * 1000.0), coordinate(y))
+        };
+        let along =
+            |value: fn(&crate::Bucket) -> f64| -> Vec<String> { places.iter().map(|p| point(p, value)).collect() };
+        means.push_str(&format!("M{}", along(|b| b.mean).join("L")));
+        let mut lower = along(|b| b.least);
+        lower.reverse();
+        band.push_str(&format!("M{}L{}Z", along(|b| b.most).join("L"), lower.join("L")));
+    }
+    if single {
+        out.push_str(&format!("<path class=\"band s{number}\" d=\"{band}\"/>\n"));
+    }
+    out.push_str(&format!("<path class=\"mean s{number}\" d=\"{means}\"/>\n"));
+}
+
+/// The windows in which the finding held.
+fn shades(out: &mut String, chart: &Chart) {
+    for (from, to) in &chart.shaded {
+        let (start, end) = (chart.place(*from).clamp(0.0, 1.0), chart.place(*to).clamp(0.0, 1.0));
+        if end > start {
+            out.push_str(&format!(
+                "<rect class=\"held\" x=\"{}\" width=\"{}\" y=\"{HEAD}\" height=\"{PLOT}\"/>\n",
+                percent(start),
+                percent(end - start)
+            ));
+        }
+    }
+}
+
+fn limit(out: &mut String, chart: &Chart, scale: &Scale) {
+    let Some(limit) = chart.drawn_limit() else { return };
+    let y = scale.y(limit);
+    // above the line, unless that is beyond the plot
+    let below = y < HEAD + 14.0;
+    out.push_str(&format!(
+        "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
+         <text class=\"limit\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\">limit {words}</text>\n",
+        y = coordinate(y),
+        dy = if below { 14 } else { -5 },
+        words = escape(&units::display(limit, &chart.unit)),
+    ));
+}
+
+/// A vertical mark for each bookmark with its number, and its text where
+/// there is room until the next.
+fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
+    let found = chart.bookmarks(notes);
+    for (number, note) in found.iter().enumerate() {
+        let place = chart.place(note.time_ns);
+        let next = found.get(number + 1).map_or(1.0, |n| chart.place(n.time_ns));
+        let room = ((next - place) * 90.0) as usize;
+        let words = if room >= 8 { text::cut(&note.text, room.min(30), "…") } else { String::new() };
+        let x = percent(place);
+        out.push_str(&format!(
+            "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{HEAD}\" y2=\"{}\"/>\
+             <text x=\"{x}\" y=\"11\" dx=\"-3\">{}<tspan class=\"wide\"> {}</tspan></text></g>\n",
+            zone.clock(note.time_ns),
+            escape(&note.text),
+            HEAD + PLOT,
+            number + 1,
+            escape(&words),
+        ));
+    }
+}
+
+/// Times under the plot. Every second one gives way on a narrow screen.
+fn times(out: &mut String, chart: &Chart, zone: &Zone) {
+    let bottom = HEAD + PLOT;
+    for (number, mark) in zone.marks(chart.from_ns, chart.to_ns, 8).iter().enumerate() {
+        let x = percent(chart.place(mark.time_ns));
+        let class = if number % 2 == 1 { "x wide" } else { "x" };
+        out.push_str(&format!(
+            "<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>\
+             <text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
+            bottom + 5.0,
+            bottom + 18.0,
+            escape(&mark.label)
+        ));
+    }
+}
+
+/// The lines' names at their ends, moved apart where they would touch.
+fn line_names(out: &mut String, chart: &Chart, scale: &Scale) {
+    const APART: f64 = 14.0;
+    let last = |l: &Line| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
+    let shown = chart.lines.iter().take(LINES).enumerate();
+    let mut places: Vec<(f64, usize)> = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for at in 1..places.len() {
+        places[at].0 = places[at].0.max(places[at - 1].0 + APART);
+    }
+    // pushed below the plot: move up again from the bottom
+    let mut floor = HEAD + PLOT + 4.0;
+    for place in places.iter_mut().rev() {
+        place.0 = place.0.min(floor);
+        floor = place.0 - APART;
+    }
+    for (y, number) in places {
+        let words = escape(&name(&chart.lines[number]));
+        let y = coordinate(y);
+        out.push_str(&format!(
+            "<text class=\"name s{number}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"
+        ));
+    }
+}
+
+/// The chart in a sentence or two, for those who cannot see it.
+pub fn describe(chart: &Chart, zone: &Zone) -> String {
+    let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
+    for line in chart.lines.iter().take(LINES) {
+        let name = if line.instance.is_empty() { String::new() } else { format!("{}: ", line.instance) };
+        let value = |v: f64| units::display(v, &chart.unit);
+        match line.summary() {
+            Some((least, mean, most)) => {
+                words.push_str(&format!(" {name}least {}, mean {}, most {}.", value(least), value(mean), value(most)));
+            }
+            None => words.push_str(&format!(" {name}nothing recorded.")),
+        }
+    }
+    if let Some(limit) = chart.limit {
+        words.push_str(&format!(" Limit {}.", units::display(limit, &chart.unit)));
+    }
+    let held: f64 = chart.shaded.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
+    if held > 0.0 {
+        words.push_str(&format!(" The finding's stretch, {}, is shaded.", length(held)));
+    }
+    words
+}
