@@ -1,8 +1,7 @@
 """What a scenario builds on: devices, filesystems, swap, cgroups and loads.
 
 Everything made here is pushed to the run's `Undo` in the same breath, so a
-scenario never cleans up by itself. Loads stop by themselves as well: each is
-given `self.seconds` of life when it is started.
+scenario never cleans up by itself. Loads stop by themselves as well.
 """
 
 import os
@@ -11,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from undo import kill, start_time_of, uninterrupted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CGROUPS = "/sys/fs/cgroup"
@@ -27,17 +28,22 @@ class LabError(Exception):
 class Machine:
     """One scenario's hands on the machine."""
 
-    def __init__(self, undo, seconds):
+    def __init__(self, undo, settle, watched):
         self.undo = undo
-        self.seconds = seconds
+        self.settle = settle
+        self.watched = watched
         self.loads = []
         self.disks = []
         self.groups = []
         self.made = 0
         # Backing files live in memory, so that no real disk is part of the truth.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.folder = tempfile.mkdtemp(prefix="diskwright-lab-", dir=memory)
-        undo.push("rmtree", self.folder)
+        self.folder = self._temporary_folder(memory)
+
+    @property
+    def seconds(self):
+        """How long a load lives: past the end of what is watched, but not by much."""
+        return self.settle + self.watched + 15
 
     # --- devices ---------------------------------------------------------
 
@@ -51,6 +57,7 @@ class Machine:
         The names of `model` are those of slowdisk.py's options:
         slow_disk(service_ms=8, parallel=1).
         """
+        need_root("loop devices")
         if not os.path.exists("/dev/fuse"):
             raise Unavailable("no /dev/fuse, so no NBD export as a file")
         backing = self._sparse_file("disk", size_mib)
@@ -62,15 +69,15 @@ class Machine:
         wait_for(lambda: os.path.exists(socket), "the NBD server's socket")
         open(mount, "w", encoding="ascii").close()
         # Sixteen connections, because requests on one would queue in nbdfuse.
-        self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
-        self.undo.push("run", "fusermount3", "-u", mount)
+        with uninterrupted():
+            self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
+            self.undo.push("run", "fusermount3", "-u", mount)
         wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
         return self._attach(mount)
 
     def real_file(self, size_mib=256):
         """A written file on the disk that holds the temporary folder, with its disk's name."""
-        folder = tempfile.mkdtemp(prefix="diskwright-lab-", dir="/var/tmp")
-        self.undo.push("rmtree", folder)
+        folder = self._temporary_folder("/var/tmp")
         disk = whole_disk_of(folder)
         if shutil.disk_usage(folder).free < 4 * size_mib << 20:
             raise Unavailable(f"too little room in {folder}")
@@ -78,6 +85,12 @@ class Machine:
         self.fill(path, size_mib)
         self.disks.append(disk)
         return path, disk
+
+    def _temporary_folder(self, parent):
+        with uninterrupted():
+            folder = tempfile.mkdtemp(prefix="diskwright-lab-", dir=parent)
+            self.undo.push("rmtree", folder)
+        return folder
 
     def _sparse_file(self, kind, size_mib):
         self.made += 1
@@ -87,8 +100,10 @@ class Machine:
         return path
 
     def _attach(self, path):
-        device = self.output(["losetup", "--find", "--show", "--direct-io=on", path])
-        self.undo.push("run", "losetup", "-d", device)
+        need_root("loop devices")
+        with uninterrupted():
+            device = self.output(["losetup", "--find", "--show", "--direct-io=on", path])
+            self.undo.push("run", "losetup", "-d", device)
         self.disks.append(os.path.basename(device))
         return device
 
@@ -113,16 +128,18 @@ class Machine:
 
     def _mount(self, device):
         folder = tempfile.mkdtemp(prefix="mount-", dir=self.folder)
-        self.output(["mount", "-o", "noatime", device, folder])
-        self.undo.push("run", "umount", folder)
+        with uninterrupted():
+            self.output(["mount", "-o", "noatime", device, folder])
+            self.undo.push("run", "umount", folder)
         return folder
 
     def swap_on(self, device):
         self.output(["mkswap", device])
         # Swapping off before the hog has gone would read every page back, slowly;
         # the hog is started later, so it is ended earlier.
-        self.undo.push("run", "swapoff", device)
-        self.output(["swapon", "-p", "100", device])
+        with uninterrupted():
+            self.output(["swapon", "-p", "100", device])
+            self.undo.push("run", "swapoff", device)
 
     def fill(self, path, size_mib):
         """Writes a file for good: holes and unwritten extents never reach a disk."""
@@ -138,12 +155,13 @@ class Machine:
 
     def cgroup(self, controller, **limits):
         """A version 1 cgroup, with limits by the names of the controller's files."""
+        need_root("cgroups")
         root = os.path.join(CGROUPS, controller)
         if not os.access(os.path.join(root, "cgroup.procs"), os.W_OK):
             raise Unavailable(f"no writable version 1 cgroup controller {controller}")
         group = os.path.join(root, f"diskwright-lab-{os.getpid()}")
-        os.makedirs(group, exist_ok=True)
         self.undo.push("rmdir", group)
+        os.makedirs(group, exist_ok=True)
         self.groups.append(group)
         for name, value in limits.items():
             write_text(os.path.join(group, f"{controller}.{name}"), str(value))
@@ -154,12 +172,17 @@ class Machine:
         write_text(os.path.join(group, f"blkio.throttle.{what}_device"),
                    f"{device_number(device)} {value}")
 
-    def set_sysctl(self, name, value):
-        path = os.path.join("/proc/sys", name.replace(".", "/"))
-        with open(path, encoding="ascii") as file:
-            before = file.read().strip()
-        self.undo.push("write", path, before)
-        write_text(path, str(value))
+    def limit_dirty_pages(self, background, limit):
+        """Sets how many bytes may be dirty before writers are stopped."""
+        for name, value in (("dirty_background", background), ("dirty", limit)):
+            # Bytes and ratio exclude each other: the one in force is the one that
+            # is not zero, and writing it back puts the other to zero again.
+            paths = [f"/proc/sys/vm/{name}_{unit}" for unit in ("bytes", "ratio")]
+            for path in paths:
+                before = read_text(path)
+                if before != "0":
+                    self.undo.push("write", path, before)
+            write_text(paths[0], str(value))
 
     # --- loads ---------------------------------------------------------------
 
@@ -193,11 +216,11 @@ class Machine:
         """Starts a helper in a process group of its own, so that it can be ended whole."""
         self.made += 1
         log = os.path.join(self.folder, f"{self.made}-{os.path.basename(argv[0])}.log")
-        with open(log, "wb") as out:
+        with open(log, "wb") as out, uninterrupted():
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=subprocess.STDOUT, start_new_session=True)
+            self.undo.push("kill", process.pid)
         process.log = log
-        self.undo.push("kill", process.pid)
         return process
 
     def check_loads(self):
@@ -208,11 +231,26 @@ class Machine:
                     tail = file.read()[-400:].strip()
                 raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {tail}")
 
+    def stop_loads(self):
+        """Ends the loads before their logs are read, so that judging is not slowed."""
+        for process, _ in self.loads:
+            kill(process.pid, start_time_of(process.pid))
+
     def output(self, argv):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LabError(f"{' '.join(argv)}: {(done.stderr or done.stdout).strip()}")
         return done.stdout.strip()
+
+
+def need_root(what):
+    if os.geteuid() != 0:
+        raise Unavailable(f"{what} need root")
+
+
+def read_text(path):
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()
 
 
 def write_text(path, text):

@@ -66,7 +66,7 @@ class Device:
         if near and o.sequential_ms is not None:
             base = o.sequential_ms
         transfer = length / (o.mb_per_s * 1e6) if o.mb_per_s else 0.0
-        return base * spread / 1e3 + transfer
+        return (base / 1e3 + transfer) * spread
 
     def wait_for_allowance(self):
         o = self.options

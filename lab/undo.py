@@ -5,6 +5,7 @@ the thing it undoes is made. So a run that was killed outright (SIGKILL, a
 crashed machine) can still be cleaned up later by `lab/run --clean`.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,28 @@ import signal
 import subprocess
 import time
 
-JOURNAL_DIR = "/run/diskwright-lab" if os.access("/run", os.W_OK) else "/tmp/diskwright-lab"
+JOURNAL_DIR = ("/run/diskwright-lab" if os.access("/run", os.W_OK)
+               else f"/tmp/diskwright-lab-{os.getuid()}")
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Holds signals back, for example between doing a thing and noting its undoing.
+
+    The handlers are swapped and the signals not masked, because a mask would be
+    inherited by the programs started meanwhile.
+    """
+    caught = []
+    before = {number: signal.signal(number, lambda got, _frame: caught.append(got))
+              for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def start_time_of(pid):
@@ -113,6 +135,7 @@ def retry(action, name):
 
 def kill(pid, started):
     """Ends a process and its group, if it is still the one that we started."""
+    reap(pid)
     if started is None or start_time_of(pid) != started:
         return None
     for sign, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
@@ -128,14 +151,17 @@ def kill(pid, started):
 def gone(pid, started, seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            pass
+        reap(pid)
         if start_time_of(pid) != started:
             return True
         time.sleep(0.05)
     return False
+
+
+def reap(pid):
+    """Takes a child's exit status, where it is a child of ours and has ended."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 def clean_leftovers():

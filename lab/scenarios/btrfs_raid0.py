@@ -3,7 +3,7 @@
 import os
 
 TRUTH = "disk"
-MAKES = "sixteen random readers on btrfs RAID 0 of four disks with one arm of 8 ms each"
+MAKES = "twenty-four random readers on btrfs RAID 0 of four disks with one arm of 8 ms each"
 NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.btrfs"]
 
 
@@ -12,4 +12,4 @@ def start(machine):
                                seed=seed) for seed in range(4)]
     path = os.path.join(machine.mount_btrfs(disks, "raid0"), "data")
     machine.fill(path, 256)
-    machine.fio(path, rw="randread", bs="4k", size="256m", numjobs=16)
+    machine.fio(path, rw="randread", bs="4k", size="256m", numjobs=24)

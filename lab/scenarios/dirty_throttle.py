@@ -8,12 +8,11 @@ NEEDS = ["nbdfuse", "losetup", "mkfs.ext4"]
 
 
 def start(machine):
-    disk = machine.slow_disk(1024, service_ms=1, mb_per_s=10, parallel=1)
+    disk = machine.slow_disk(1024, service_ms=1, mb_per_s=10, jitter=0.3, parallel=1)
     folder = machine.mount_ext4(disk)
     # With the usual limit, a fifth of all memory, the writers would be stopped
     # only after minutes, and cleaning up would take as long.
-    machine.set_sysctl("vm.dirty_background_bytes", 24 << 20)
-    machine.set_sysctl("vm.dirty_bytes", 48 << 20)
+    machine.limit_dirty_pages(24 << 20, 48 << 20)
     for number in (1, 2):
         machine.own("write-file", "--mib", 256, "--path", os.path.join(folder, f"out{number}"))
     return disk

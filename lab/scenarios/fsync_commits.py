@@ -1,7 +1,5 @@
 """A database commits: a small write, then a wait until it is safe."""
 
-import os
-
 TRUTH = "disk"
 MAKES = "two processes that write 4 KiB and fdatasync, on ext4 on a disk that flushes in 15 ms"
 NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.ext4"]
@@ -10,6 +8,6 @@ NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.ext4"]
 def start(machine):
     disk = machine.slow_disk(512, service_ms=1, flush_ms=15)
     folder = machine.mount_ext4(disk)
-    machine.fio(os.path.join(folder, "log"), rw="write", bs="4k", size="64m", direct=0,
-                fdatasync=1, numjobs=2, filename=None, directory=folder)
+    machine.fio(None, directory=folder, rw="write", bs="4k", size="64m", direct=0, fdatasync=1,
+                numjobs=2)
     return disk

@@ -1,7 +1,5 @@
 """Whole files are read from a disk whose medium passes 20 MB/s."""
 
-import os
-
 TRUTH = "disk"
 MAKES = "two sequential readers through the page cache on a disk of 20 MB/s"
 NEEDS = ["fio", "nbdfuse", "losetup"]

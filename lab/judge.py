@@ -1,0 +1,75 @@
+"""Asks Diskwright for its verdict and holds it against the truth."""
+
+import json
+import subprocess
+
+
+class NoVerdict(Exception):
+    """Diskwright failed or answered something that is no verdict."""
+
+
+class Judge:
+    """The Diskwright binary, seen through its commands."""
+
+    def __init__(self, binary):
+        self.binary = binary
+
+    def record(self, folder, seconds):
+        self._run(["record", folder, "--every", "1s", "--for", f"{seconds}s"], seconds + 60)
+
+    def why(self, words, patience=120):
+        verdict = self._json(["why", *words, "--json"], patience)
+        if "bottleneck" not in verdict:
+            raise NoVerdict(f"why {' '.join(words)}: no bottleneck in the answer")
+        return verdict
+
+    def live(self, seconds):
+        return self.why(["--every", "1s", "--for", f"{seconds}s"], seconds + 120)
+
+    def packs(self):
+        """The ids of the rule packs, or none where the binary cannot list them."""
+        try:
+            answer = self._json(["list", "packs"] + ["--json"], 30)
+        except NoVerdict:
+            return []
+        items = answer.get("packs", answer.get("items", []))
+        return [item["id"] if isinstance(item, dict) else item for item in items]
+
+    def pack_says(self, pack, folder):
+        try:
+            return self.why(["--pack", pack, folder])["bottleneck"]
+        except NoVerdict:
+            return "failed"
+
+    def _json(self, words, patience):
+        text = self._run(words, patience)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise NoVerdict(f"{' '.join(words[:2])}: no JSON: {error}") from error
+
+    def _run(self, words, patience):
+        try:
+            done = subprocess.run([self.binary, *words], capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=patience, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise NoVerdict(f"{' '.join(words[:2])}: no end after {patience} s") from error
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["nothing said"])[-1]
+            raise NoVerdict(f"{' '.join(words[:2])}: exit {done.returncode}: {last}")
+        return done.stdout
+
+
+def same_device(told, truth):
+    """`/dev/loop2`, `loop2` and `btrfs data/loop2` mean the same device."""
+    if not told or not truth:
+        return False
+    return str(told).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
+
+
+def is_right(scenario, verdict, instance):
+    if verdict["bottleneck"] != scenario.TRUTH:
+        return False
+    if getattr(scenario, "INSTANCE_MATTERS", False):
+        return same_device(verdict.get("instance"), instance)
+    return True

@@ -1,0 +1,69 @@
+"""The results, for people."""
+
+
+def aligned(rows):
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+             for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def verdicts(results):
+    rows = [["scenario", "truth", "verdict", "instance", "confidence", "right?", "remark"]]
+    for result in results:
+        rows.append([result["name"], result["truth"], result.get("verdict") or "-",
+                     short_instance(result), confidence(result), outcome(result),
+                     remark(result)])
+    return aligned(rows)
+
+
+def short_instance(result):
+    told, truth = result.get("instance"), result.get("expected_instance")
+    if not told:
+        return "-"
+    if result.get("instance_right") is False:
+        return f"{told} (is {truth})"
+    return str(told)
+
+
+def confidence(result):
+    value = result.get("confidence")
+    return "-" if value is None else f"{value:.2f}"
+
+
+def outcome(result):
+    if "skipped" in result:
+        return "skipped"
+    if "failed" in result:
+        return "FAILED"
+    return "right" if result["right"] else "WRONG"
+
+
+def remark(result):
+    remarks = [result[key] for key in ("skipped", "failed") if key in result]
+    others = max(result.get("others_cpu_share", [0]))
+    if others > 0.2:
+        remarks.append(f"others used {others:.0%} of the processors")
+    return "; ".join(remarks)
+
+
+def packs(results):
+    """What each pack says of each recorded log; empty where nothing was recorded."""
+    names = list(dict.fromkeys(name for result in results for name in result.get("packs", {})))
+    if not names:
+        return ""
+    rows = [["scenario", "truth", *names]]
+    for result in results:
+        if "packs" in result:
+            rows.append([result["name"], result["truth"],
+                         *(result["packs"].get(name, "-") for name in names)])
+    return aligned(rows)
+
+
+def score(results):
+    counts = {}
+    for result in results:
+        counts[outcome(result)] = counts.get(outcome(result), 0) + 1
+    return ", ".join(f"{counts[key]} {key.lower()}"
+                     for key in ("right", "WRONG", "FAILED", "skipped") if key in counts)

@@ -1,0 +1,130 @@
+"""Tests of the lab's own machinery: `python3 -m unittest discover -s lab -p "test_*.py"`.
+
+They start nothing that needs root. The scenarios themselves are tested by
+running them: `lab/run --tiny`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+
+import scenarios  # noqa: E402
+import slowdisk  # noqa: E402
+import table  # noqa: E402
+from judge import Judge, NoVerdict, is_right, same_device  # noqa: E402
+from packages import PACKAGE_OF, programs_of  # noqa: E402
+from undo import Undo, kill, start_time_of, uninterrupted  # noqa: E402
+
+VERDICTS = {"none", "memory", "disk", "cpu", "interrupts", "channel", "controller", "network",
+            "application", "throttle"}
+
+
+class Scenarios(unittest.TestCase):
+    def test_the_files_are_the_registered_names(self):
+        self.assertEqual(scenarios.on_disk(), sorted(scenarios.NAMES))
+
+    def test_each_says_what_it_is(self):
+        for name in scenarios.NAMES:
+            scenario = scenarios.load(name)
+            self.assertIn(scenario.TRUTH, VERDICTS, name)
+            self.assertTrue(scenario.MAKES and scenario.__doc__, name)
+            for program in programs_of(scenario.NEEDS):
+                self.assertIn(program, PACKAGE_OF, name)
+
+
+class Undoing(unittest.TestCase):
+    def test_steps_are_undone_newest_first_and_the_journal_goes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            undo = Undo("test")
+            path = os.path.join(folder, "setting")
+            undo.push("write", path, "as it was")
+            undo.push("write", path, "in between")
+            self.assertTrue(os.path.exists(undo.path))
+            self.assertEqual(undo.all(), [])
+            with open(path, encoding="ascii") as file:
+                self.assertEqual(file.read(), "as it was")
+            self.assertFalse(os.path.exists(undo.path))
+
+    def test_a_process_is_ended_only_if_it_is_the_one(self):
+        process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        started = start_time_of(process.pid)
+        kill(process.pid, started + 1)
+        self.assertIsNone(process.poll())
+        self.assertIsNone(kill(process.pid, started))
+        self.assertIsNone(start_time_of(process.pid))
+        process.wait()
+
+    def test_a_signal_waits_until_the_undoing_is_noted(self):
+        seen = []
+        before = signal.signal(signal.SIGTERM, lambda *_: seen.append("handled"))
+        try:
+            with uninterrupted():
+                os.kill(os.getpid(), signal.SIGTERM)
+                seen.append("noted")
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        self.assertEqual(seen, ["noted", "handled"])
+
+
+class SlowDisk(unittest.TestCase):
+    def device(self, *words):
+        sys.argv = ["slowdisk", "--socket", "s", "--backing", "b", *words]
+        return slowdisk.Device(slowdisk.arguments())
+
+    def test_a_request_costs_positioning_and_transfer(self):
+        device = self.device("--service-ms=8", "--mb-per-s=10", "--sequential-ms=1")
+        self.assertAlmostEqual(device.seconds(slowdisk.READ, 1 << 30, 100_000), 0.018)
+        self.assertAlmostEqual(device.seconds(slowdisk.READ, (1 << 30) + 100_000, 100_000), 0.011)
+        self.assertEqual(device.seconds(slowdisk.TRIM, 0, 1 << 20), 0)
+
+    def test_a_cap_holds_once_the_burst_is_spent(self):
+        device = self.device("--cap-iops=100", "--burst=10")
+        start = time.monotonic()
+        for _ in range(30):
+            device.wait_for_allowance()
+        self.assertGreater(time.monotonic() - start, 0.17)
+
+
+class Judging(unittest.TestCase):
+    def test_devices_are_the_same_by_their_last_part(self):
+        self.assertTrue(same_device("/dev/loop2", "loop2"))
+        self.assertFalse(same_device("loop12", "/dev/loop2"))
+        self.assertFalse(same_device(None, "/dev/loop2"))
+
+    def test_the_instance_counts_only_where_it_matters(self):
+        plain = scenarios.load("random-read-slow")
+        member = scenarios.load("btrfs-raid0-slow-member")
+        verdict = {"bottleneck": "disk", "instance": "loop1"}
+        self.assertTrue(is_right(plain, verdict, "/dev/loop2"))
+        self.assertFalse(is_right(member, verdict, "/dev/loop2"))
+        self.assertTrue(is_right(member, verdict, "/dev/loop1"))
+
+    def test_a_failing_binary_is_no_verdict(self):
+        with self.assertRaisesRegex(NoVerdict, "exit 1"):
+            Judge("false").why(["log"])
+        with self.assertRaisesRegex(NoVerdict, "no JSON"):
+            Judge("true").why(["log"])
+
+
+class Tables(unittest.TestCase):
+    def test_each_outcome_is_named(self):
+        results = [{"name": "a", "truth": "disk", "verdict": "disk", "right": True,
+                    "confidence": 0.9, "packs": {"default": "disk"}},
+                   {"name": "b", "truth": "disk", "verdict": "none", "right": False},
+                   {"name": "c", "truth": "disk", "skipped": "no root"},
+                   {"name": "d", "truth": "disk", "failed": "no verdict"}]
+        self.assertEqual(table.score(results), "1 right, 1 wrong, 1 failed, 1 skipped")
+        self.assertIn("no root", table.verdicts(results))
+        self.assertIn("default", table.packs(results))
+
+
+if __name__ == "__main__":
+    unittest.main()
