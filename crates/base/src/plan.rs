@@ -3,6 +3,8 @@
 //! the value of every tick, or sums a stretch of ticks into one value with the
 //! weights that the counter's kind demands.
 
+mod columnar;
+
 use crate::catalogue::{Catalogue, Counter, Derive, Kind, Per};
 use crate::frame::{Frame, Schema, Tick};
 
