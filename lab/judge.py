@@ -29,11 +29,10 @@ class Judge:
     def packs(self):
         """The ids of the rule packs, or none where the binary cannot list them."""
         try:
-            answer = self._json(["list", "packs"] + ["--json"], 30)
+            answer = self._json(["list", "packs", "--json"], 30)
         except NoVerdict:
             return []
-        items = answer.get("packs", answer.get("items", []))
-        return [item["id"] if isinstance(item, dict) else item for item in items]
+        return [pack["id"] for pack in answer.get("entries", [])]
 
     def pack_says(self, pack, folder):
         try:
