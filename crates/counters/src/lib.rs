@@ -1,0 +1,3 @@
+//! Where samples come from. [`live`] reads this machine.
+
+pub mod live;

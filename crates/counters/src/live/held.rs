@@ -1,0 +1,193 @@
+//! A file of the kernel that stays open and is read from its start at every
+//! tick, into a buffer that is used again. Opening costs more than reading.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use diskwright_base::Note;
+
+use super::moment::Moment;
+
+/// No file of the kernel is longer; one that is, is not what its name says.
+const LONGEST: usize = 64 << 20;
+
+/// How the kernel hands the file out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// One read brings all of it, if there is room.
+    Whole,
+    /// Page by page; only a read of nothing tells the end.
+    Pieces,
+}
+
+#[derive(Debug)]
+enum State {
+    Untried,
+    Open(File),
+    /// Opened anew for every read, to spare file descriptors.
+    Closed,
+    Failed,
+}
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Held {
+    path: PathBuf,
+    gives: Gives,
+    keep: bool,
+    may_be_empty: bool,
+    /// What is not known without it; for the note.
+    means: &'static str,
+    state: State,
+    ever_read: bool,
+    told: bool,
+    buffer: Vec<u8>,
+}
+
+impl Held {
+    /// A file that one read brings whole.
+    pub fn whole(path: PathBuf, means: &'static str) -> Held {
+        Held {
+            path,
+            gives: Gives::Whole,
+            keep: true,
+            may_be_empty: false,
+            means,
+            state: State::Untried,
+            ever_read: false,
+            told: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// A file that comes in pieces.
+    pub fn pieces(path: PathBuf, means: &'static str) -> Held {
+        Held { gives: Gives::Pieces, ..Held::whole(path, means) }
+    }
+
+    /// Nothing in it is an answer, not a mask.
+    pub fn may_be_empty(self) -> Held {
+        Held { may_be_empty: true, ..self }
+    }
+
+    /// Whether it stays open between reads.
+    pub fn keep(self, keep: bool) -> Held {
+        Held { keep, ..self }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its text now; `None` where it cannot be read, which a note tells once.
+    /// After a failure it is tried again on the slow beat only.
+    pub fn read(&mut self, at: &mut Moment) -> Option<&[u8]> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let length = self.read_into(at, &mut buffer);
+        self.buffer = buffer;
+        self.buffer.get(..length?)
+    }
+
+    /// The same into a buffer that files share; gives the length.
+    pub fn read_into(&mut self, at: &mut Moment, buffer: &mut Vec<u8>) -> Option<usize> {
+        if matches!(self.state, State::Failed) && !at.slow {
+            return None;
+        }
+        match self.attempt(buffer) {
+            Ok(length) => {
+                if self.told {
+                    self.told = false;
+                    at.notes.push(at.time_ns, Note::GAP, format!("{} can be read again", self.path.display()));
+                }
+                self.ever_read = true;
+                Some(length)
+            }
+            Err(why) => {
+                self.state = State::Failed;
+                self.tell(at, &why);
+                None
+            }
+        }
+    }
+
+    fn attempt(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        if !self.keep {
+            let file = File::open(&self.path)?;
+            self.state = State::Closed;
+            return self.check(fill(&file, self.gives, buffer)?);
+        }
+        if !matches!(self.state, State::Open(_)) {
+            self.state = State::Open(File::open(&self.path)?);
+        }
+        let State::Open(file) = &self.state else { unreachable!("opened above") };
+        let length = fill(file, self.gives, buffer)?;
+        self.check(length)
+    }
+
+    fn check(&self, length: usize) -> io::Result<usize> {
+        if length == 0 && !self.may_be_empty {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is empty (masked in a container?)"));
+        }
+        Ok(length)
+    }
+
+    fn tell(&mut self, at: &mut Moment, why: &io::Error) {
+        if self.told {
+            return;
+        }
+        self.told = true;
+        let kind = if self.ever_read { Note::GAP } else { Note::UNSEEN };
+        at.notes.push(at.time_ns, kind, format!("{}: {}; {}", self.path.display(), reason(why), self.means));
+    }
+}
+
+/// An operating system's error in words for a note.
+pub(crate) fn reason(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::NotFound => "does not exist here".into(),
+        io::ErrorKind::PermissionDenied => "no permission to read it".into(),
+        io::ErrorKind::Unsupported => "the kernel has it but switched off".into(),
+        _ => why.to_string(),
+    }
+}
+
+fn fill(file: &File, gives: Gives, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut filled = 0;
+    loop {
+        if filled == buffer.len() {
+            if filled >= LONGEST {
+                return Err(io::Error::other("it has no end"));
+            }
+            buffer.resize((filled * 2).max(4096), 0);
+        }
+        match file.read_at(&mut buffer[filled..], filled as u64) {
+            Ok(0) => return Ok(filled),
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        }
+        if gives == Gives::Whole && filled < buffer.len() {
+            return Ok(filled);
+        }
+    }
+}
+
+/// Reads a small file once, for the slow beat and for topology. Blanks at the
+/// ends are cut; `None` where it cannot be read or is no text.
+pub(crate) fn read_text(path: &Path) -> Option<String> {
+    let bytes = read_bytes(path).ok()?;
+    Some(std::str::from_utf8(&bytes).ok()?.trim().to_owned())
+}
+
+/// Reads a file once, as it is.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+/// A small file that holds one whole number.
+pub(crate) fn read_number(path: &Path) -> Option<u64> {
+    super::scan::number(read_text(path)?.as_bytes())
+}

@@ -1,0 +1,35 @@
+//! What the sources share during one tick.
+
+use super::notes::Notes;
+use super::{Options, Roots};
+
+/// One tick as the sources see it.
+pub(crate) struct Moment<'a> {
+    /// Where the files are.
+    pub roots: &'a Roots,
+    /// What to look at.
+    pub options: &'a Options,
+    /// Gatherer of notes.
+    pub notes: &'a mut Notes,
+    /// Wall clock, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// Running time, nanoseconds.
+    pub running_ns: u64,
+    /// Time since boot, nanoseconds, sleep included.
+    pub since_boot_ns: u64,
+    /// Running time since the tick before, nanoseconds; 0 on the first.
+    pub elapsed_ns: u64,
+    /// The slow beat falls into this tick.
+    pub slow: bool,
+    /// A source saw that somebody waits: the processes are looked at at once.
+    pub trouble: bool,
+    /// A source saw that devices or mounts came or went: the topology is read at once.
+    pub rescan: bool,
+}
+
+impl Moment<'_> {
+    /// The first tick, before which nothing is known.
+    pub fn is_first(&self) -> bool {
+        self.elapsed_ns == 0
+    }
+}

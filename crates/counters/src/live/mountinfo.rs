@@ -1,0 +1,166 @@
+//! `/proc/self/mountinfo`: what is mounted where, from which device.
+
+use super::Roots;
+use super::scan::{Words, lines, number};
+
+/// A line of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// Device number; major 0 is no block device.
+    pub device: (u64, u64),
+    /// Folder of the filesystem that is mounted.
+    pub root: String,
+    /// Where.
+    pub point: String,
+    /// Filesystem type (`ext4`, `fuse.sshfs`).
+    pub kind: String,
+    /// What is mounted (`/dev/sda1`, `server:/export`).
+    pub source: String,
+    /// Options of the filesystem.
+    pub options: String,
+}
+
+/// Reads all lines; one that is not understood is left out.
+pub fn parse(text: &[u8]) -> Vec<Mount> {
+    lines(text).filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut words = Words::new(line);
+    words.word()?;
+    words.word()?;
+    let device = device_number(words.word()?)?;
+    let root = unescape(words.word()?);
+    let point = unescape(words.word()?);
+    // options of the mount, then optional fields up to a lone dash
+    while words.word()? != b"-" {}
+    let kind = unescape(words.word()?);
+    let source = unescape(words.word().unwrap_or_default());
+    let options = unescape(words.word().unwrap_or_default());
+    Some(Mount { device, root, point, kind, source, options })
+}
+
+/// `8:1` as major and minor.
+pub fn device_number(word: &[u8]) -> Option<(u64, u64)> {
+    let colon = memchr::memchr(b':', word)?;
+    Some((number(&word[..colon])?, number(&word[colon + 1..])?))
+}
+
+/// The kernel writes blanks and backslashes in paths as octal (`\040`).
+pub fn unescape(word: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal =
+            |d: &[u8]| d.iter().try_fold(0u32, |v, b| (b'0'..=b'7').contains(b).then(|| v * 8 + u32::from(b - b'0')));
+        match tail.get(..3).and_then(octal) {
+            Some(value) if first == b'\\' && value < 256 => {
+                bytes.push(value as u8);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads the mounts of this process; empty where they cannot be read.
+pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
+    parse(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
+}
+
+/// The mount that a path lies on: the last one with the longest mount point
+/// that is the path or a folder above it.
+pub fn of_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
+    let above = |point: &str| {
+        let rest = path.strip_prefix(point.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    mounts.iter().filter(|m| above(&m.point)).max_by_key(|m| m.point.trim_end_matches('/').len())
+}
+
+impl Mount {
+    /// On another machine, or behind a user process that may be: looking at
+    /// it can wait for ever.
+    pub fn is_remote(&self) -> bool {
+        const REMOTE: &[&str] = &[
+            "9p",
+            "afs",
+            "autofs",
+            "beegfs",
+            "ceph",
+            "cifs",
+            "coda",
+            "gfs2",
+            "glusterfs",
+            "gpfs",
+            "lustre",
+            "ncpfs",
+            "nfs",
+            "nfs4",
+            "ocfs2",
+            "orangefs",
+            "smb3",
+            "smbfs",
+            "virtiofs",
+        ];
+        REMOTE.contains(&self.kind.as_str()) || self.is_fuse()
+    }
+
+    /// Served by a user process. `fuseblk` stands on a block device.
+    pub fn is_fuse(&self) -> bool {
+        self.kind == "fuse" || self.kind.starts_with("fuse.")
+    }
+
+    /// In memory.
+    pub fn is_memory(&self) -> bool {
+        matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs")
+    }
+
+    /// Stands on block devices: has a device number of one, or is of a kind
+    /// that hides it.
+    pub fn is_on_disk(&self) -> bool {
+        self.device.0 != 0 || matches!(self.kind.as_str(), "btrfs" | "zfs" | "bcachefs")
+    }
+
+    /// Value of a filesystem option (`upperdir`).
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        2 1 0:30 / /run rw,nosuid shared:5 master:1 - tmpfs tmpfs rw\n\
+        3 1 0:40 / /mnt/two\\040words rw - fuse.sshfs host:/x rw\n\
+        4 1 8:2 /vol /var/lib rw - xfs /dev/sda2 rw\n\
+        broken line\n\
+        5 1 0:9 / /m rw - overlay overlay rw,lowerdir=/l,upperdir=/var/lib/u\n";
+
+    #[test]
+    fn optional_fields_and_escapes() {
+        let mounts = parse(TEXT);
+        assert_eq!(mounts.len(), 5);
+        assert_eq!((mounts[0].device, mounts[0].source.as_str()), ((8, 1), "/dev/sda1"));
+        assert_eq!(mounts[1].kind, "tmpfs");
+        assert_eq!(mounts[2].point, "/mnt/two words");
+        assert!(mounts[2].is_remote() && mounts[1].is_memory() && mounts[3].is_on_disk());
+        assert_eq!(mounts[4].option("upperdir"), Some("/var/lib/u"));
+        assert_eq!(unescape(b"\\99\\"), "\\99\\");
+    }
+
+    #[test]
+    fn a_path_lies_on_the_longest_mount_point() {
+        let mounts = parse(TEXT);
+        let point = |path| of_path(&mounts, path).unwrap().point.as_str();
+        assert_eq!(point("/var/lib/disk.img"), "/var/lib");
+        assert_eq!(point("/var/library"), "/");
+        assert_eq!(point("/mnt/two words"), "/mnt/two words");
+    }
+}

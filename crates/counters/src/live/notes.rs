@@ -1,0 +1,86 @@
+//! Notes that the sampler gathers. The same trouble at every tick is said
+//! once a minute, with a count: a note for each of a thousand disks and ticks
+//! would be a flood in which nobody finds anything.
+
+use std::collections::HashMap;
+
+use diskwright_base::Note;
+
+/// The same thing is not said again before this.
+const QUIET_NS: i64 = 60_000_000_000;
+/// So many different things are remembered as said; then the oldest go.
+const REMEMBERED: usize = 4096;
+
+/// The gatherer.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    list: Vec<Note>,
+    said: HashMap<String, Said>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    time_ns: i64,
+    kept_back: u64,
+}
+
+impl Notes {
+    /// Adds a note as it is.
+    pub fn push(&mut self, time_ns: i64, kind: &str, text: impl Into<String>) {
+        self.list.push(Note::new(time_ns, kind, text));
+    }
+
+    /// Adds a note unless one with this key was added within the last minute.
+    pub fn limited(&mut self, time_ns: i64, kind: &str, key: &str, text: impl FnOnce() -> String) {
+        let kept_back = match self.said.get_mut(key) {
+            // the wall clock may have been stepped back, so the distance counts either way
+            Some(said) if (time_ns - said.time_ns).abs() < QUIET_NS => {
+                said.kept_back += 1;
+                return;
+            }
+            Some(said) => said.kept_back,
+            None => 0,
+        };
+        if self.said.len() >= REMEMBERED
+            && let Some(oldest) = self.said.iter().min_by_key(|(_, s)| s.time_ns).map(|(k, _)| k.clone())
+        {
+            self.said.remove(&oldest);
+        }
+        self.said.insert(key.to_owned(), Said { time_ns, kept_back: 0 });
+        let mut text = text();
+        if kept_back > 0 {
+            text.push_str(&format!(" (and {kept_back} times more since it was last said)"));
+        }
+        self.push(time_ns, kind, text);
+    }
+
+    /// Hands over what was gathered.
+    pub fn take(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_thing_is_said_once_a_minute_with_a_count() {
+        let mut notes = Notes::default();
+        for second in 0..=60 {
+            notes.limited(second * 1_000_000_000, Note::GAP, "k", || "trouble".into());
+        }
+        let texts: Vec<String> = notes.take().into_iter().map(|n| n.text).collect();
+        assert_eq!(texts, ["trouble", "trouble (and 59 times more since it was last said)"]);
+        assert!(notes.take().is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_stays_bounded() {
+        let mut notes = Notes::default();
+        for i in 0..10_000 {
+            notes.limited(i, Note::GAP, &format!("k{i}"), String::new);
+        }
+        assert_eq!(notes.said.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,202 @@
+//! Scanning of the kernel's text files: blanks, lines, whole numbers. Nothing
+//! here allocates, and no bytes make it panic.
+
+/// The lines of a text, without their ends; a last line without an end counts.
+pub fn lines(text: &[u8]) -> Lines<'_> {
+    Lines { rest: text }
+}
+
+/// Iterator of [`lines`].
+pub struct Lines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or(&[]);
+        Some(line)
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// The words of a line, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// Of this line.
+    pub fn new(line: &'a [u8]) -> Words<'a> {
+        Words { rest: line }
+    }
+
+    /// What has not been taken yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The next word; `None` at the end.
+    pub fn word(&mut self) -> Option<&'a [u8]> {
+        let start = self.rest.iter().position(|&b| !is_blank(b))?;
+        let rest = &self.rest[start..];
+        let end = rest.iter().position(|&b| is_blank(b)).unwrap_or(rest.len());
+        self.rest = &rest[end..];
+        Some(&rest[..end])
+    }
+
+    /// The next word as a whole number. `None` at the end; `Some(None)` where
+    /// the word is something else or too large for 64 bits.
+    pub fn number(&mut self) -> Option<Option<u64>> {
+        let mut at = 0;
+        while self.rest.get(at).copied().is_some_and(is_blank) {
+            at += 1;
+        }
+        let start = at;
+        let mut value: u64 = 0;
+        while let Some(digit) = self.rest.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d <= 9) {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at += 1;
+        }
+        let clean = self.rest.get(at).copied().is_none_or(is_blank);
+        if !clean || at - start >= 20 {
+            return self.word().map(number);
+        }
+        if at == start {
+            return None;
+        }
+        self.rest = &self.rest[at..];
+        Some(Some(value))
+    }
+}
+
+/// A word that is a whole number of at most 64 bits and nothing else.
+pub fn number(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for byte in word {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+/// A word with two decimals (`0.52`) in hundredths.
+pub fn hundredths(word: &[u8]) -> Option<u64> {
+    let dot = memchr::memchr(b'.', word)?;
+    let fraction = &word[dot + 1..];
+    if fraction.len() != 2 {
+        return None;
+    }
+    number(&word[..dot])?.checked_mul(100)?.checked_add(number(fraction)?)
+}
+
+/// The text without blanks and line ends at both ends.
+pub fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+/// `key: 123 kB` or `key 123`: the key, and the number where there is one.
+pub fn keyed(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
+    let mut words = Words::new(line);
+    let key = words.word()?;
+    let key = key.strip_suffix(b":").unwrap_or(key);
+    Some((key, words.number().flatten()))
+}
+
+/// The lines of a file that keeps its shape from tick to tick: which column
+/// each line belongs to is learned once, and then only compared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    lines: Vec<(Box<[u8]>, Option<usize>)>,
+}
+
+impl Layout {
+    /// The column of the `at`-th line, whose key is `key`. `find` is asked
+    /// only where the file has another shape than before.
+    pub fn column(&mut self, at: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
+        match self.lines.get(at) {
+            Some((known, column)) if **known == *key => *column,
+            _ => {
+                let column = find(key);
+                self.lines.truncate(at);
+                if self.lines.len() == at {
+                    self.lines.push((key.into(), column));
+                }
+                column
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_whole_or_nothing() {
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        for wrong in [&b"18446744073709551616"[..], b"", b"-1", b"1.0", b"12a", b"999999999999999999999"] {
+            assert_eq!(number(wrong), None);
+        }
+        assert_eq!(hundredths(b"12.07"), Some(1207));
+        assert_eq!(hundredths(b"12.7"), None);
+        assert_eq!(hundredths(b"12"), None);
+    }
+
+    #[test]
+    fn words_and_numbers_of_a_line() {
+        let mut words = Words::new(b"  8  0 sda 12 -3 18446744073709551616 18446744073709551615");
+        assert_eq!(words.number(), Some(Some(8)));
+        assert_eq!(words.number(), Some(Some(0)));
+        assert_eq!(words.word(), Some(&b"sda"[..]));
+        assert_eq!(words.number(), Some(Some(12)));
+        assert_eq!(words.number(), Some(None));
+        assert_eq!(words.number(), Some(None));
+        assert_eq!(words.number(), Some(Some(u64::MAX)));
+        assert_eq!(words.number(), None);
+        assert_eq!(words.word(), None);
+        assert_eq!(Words::new(b"   ").number(), None);
+    }
+
+    #[test]
+    fn lines_end_with_or_without_an_end() {
+        assert_eq!(lines(b"a\n\nb").collect::<Vec<_>>(), [&b"a"[..], b"", b"b"]);
+        assert_eq!(lines(b"a\n").count(), 1);
+        assert_eq!(lines(b"").count(), 0);
+    }
+
+    #[test]
+    fn keys_with_and_without_a_colon() {
+        assert_eq!(keyed(b"MemFree:  12 kB"), Some((&b"MemFree"[..], Some(12))));
+        assert_eq!(keyed(b"pgfault 7"), Some((&b"pgfault"[..], Some(7))));
+        assert_eq!(keyed(b"pgfault"), Some((&b"pgfault"[..], None)));
+        assert_eq!(keyed(b""), None);
+    }
+
+    #[test]
+    fn a_layout_is_learned_again_when_lines_move() {
+        let mut layout = Layout::default();
+        let find = |key: &[u8]| (key == b"b").then_some(7);
+        assert_eq!(layout.column(0, b"a", find), None);
+        assert_eq!(layout.column(1, b"b", find), Some(7));
+        assert_eq!(layout.column(1, b"b", |_| unreachable!("learned")), Some(7));
+        assert_eq!(layout.column(0, b"b", find), Some(7));
+        assert_eq!(layout.column(1, b"a", find), None);
+    }
+}

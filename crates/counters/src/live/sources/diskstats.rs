@@ -1,0 +1,353 @@
+//! `/proc/diskstats`: what every block device did. Whole devices (disks, md,
+//! dm, loop, zram) become `physical_disk` instances, partitions
+//! `logical_disk` instances.
+//!
+//! The kernel adds a request's time when it *completes*, so a device that
+//! holds requests and completes none shows no work at all: that is `stalled`,
+//! a cell of its own, never an idle tick. A kernel before 4.18 has 11 numbers
+//! a line, one before 5.5 has 15, newer ones 17; partitions before 2.6.25
+//! have 4.
+
+use std::hint::black_box;
+
+use crate::live::held::{Held, read_number};
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines};
+use crate::live::totals::{ABSENT, Backwards, Column, Rule, Table, level, total, total32};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+use diskwright_base::Note;
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "diskstats",
+    files: &["/proc/diskstats"],
+    explain: "Requests, bytes and times of every block device and partition.",
+    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
+    open: |roots, _: &Options| Some(Box::new(Diskstats::new(roots))),
+};
+
+/// Numbers of a line at most.
+pub const NUMBERS: usize = 17;
+
+/// Columns in the order of the file, then what is computed.
+const WHOLE: [Column; NUMBERS + 1] = [
+    total("physical_disk.reads", 1.0),
+    total("physical_disk.reads_merged", 1.0),
+    total("physical_disk.read_bytes", 512.0),
+    total32("physical_disk.read_time_s", 1e-3),
+    total("physical_disk.writes", 1.0),
+    total("physical_disk.writes_merged", 1.0),
+    total("physical_disk.write_bytes", 512.0),
+    total32("physical_disk.write_time_s", 1e-3),
+    level("physical_disk.current_queue_length", 1.0),
+    total32("physical_disk.busy_time_s", 1e-3),
+    total32("physical_disk.weighted_time_s", 1e-3),
+    total("physical_disk.discards", 1.0),
+    total("physical_disk.discards_merged", 1.0),
+    total("physical_disk.discard_bytes", 512.0),
+    total32("physical_disk.discard_time_s", 1e-3),
+    total("physical_disk.flushes", 1.0),
+    total32("physical_disk.flush_time_s", 1e-3),
+    Column { counter: "physical_disk.stalled", scale: 1.0, rule: Rule::Computed },
+];
+
+const IN_FLIGHT: usize = 8;
+const STALLED: usize = NUMBERS;
+/// Columns of [`WHOLE`] that count completed requests.
+const COMPLETED: [usize; 4] = [0, 4, 11, 15];
+
+const PART: [Column; 9] = [
+    total("logical_disk.reads", 1.0),
+    total("logical_disk.read_bytes", 512.0),
+    total32("logical_disk.read_time_s", 1e-3),
+    total("logical_disk.writes", 1.0),
+    total("logical_disk.write_bytes", 512.0),
+    total32("logical_disk.write_time_s", 1e-3),
+    level("logical_disk.current_queue_length", 1.0),
+    total32("logical_disk.busy_time_s", 1e-3),
+    total32("logical_disk.weighted_time_s", 1e-3),
+];
+/// Number of the line for each column of [`PART`].
+const PART_NUMBERS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
+
+/// A line of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Device number.
+    pub device: (u64, u64),
+    /// Kernel name.
+    pub name: &'a [u8],
+    /// The numbers behind the name, in the order of a modern kernel. `None`
+    /// stands for what the line lacks or what is no number.
+    pub numbers: [Option<u64>; NUMBERS],
+}
+
+/// Reads a line; `None` where it is none of diskstats.
+pub fn parse_line(line: &[u8]) -> Option<Line<'_>> {
+    let mut words = Words::new(line);
+    let device = (words.number()??, words.number()??);
+    let name = words.word()?;
+    let mut numbers = [None; NUMBERS];
+    let mut count = 0;
+    while count < NUMBERS {
+        let Some(number) = words.number() else { break };
+        numbers[count] = number;
+        count += 1;
+    }
+    match count {
+        // a partition of an old kernel: reads, sectors, writes, sectors
+        4 => {
+            let [reads, read_sectors, writes, write_sectors] = [numbers[0], numbers[1], numbers[2], numbers[3]];
+            numbers = [None; NUMBERS];
+            (numbers[0], numbers[2], numbers[4], numbers[6]) = (reads, read_sectors, writes, write_sectors);
+        }
+        11.. => {}
+        _ => return None,
+    }
+    // some kernels let it fall below zero and print it unsigned
+    numbers[IN_FLIGHT] = numbers[IN_FLIGHT].filter(|n| *n < 1 << 31);
+    Some(Line { device, name, numbers })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Whole(usize),
+    Part(usize),
+    /// Bound to nothing, as loop, ram and zram devices wait to be used; with
+    /// what was ever done, for a use of it is a binding.
+    Idle {
+        done: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Slot {
+    name: Box<[u8]>,
+    device: (u64, u64),
+    target: Target,
+}
+
+struct Diskstats {
+    file: Held,
+    /// A slot a line, in the order of the file.
+    slots: Vec<Slot>,
+    /// Whole devices and partitions.
+    tables: [Table; 2],
+}
+
+impl Diskstats {
+    fn new(roots: &Roots) -> Diskstats {
+        Diskstats {
+            file: Held::pieces(roots.proc.join("diskstats"), "no disk can be watched without it"),
+            slots: Vec::new(),
+            tables: [
+                Table::new("disk", &WHOLE, Backwards::RowBeganAnew),
+                Table::new("partition", &PART, Backwards::RowBeganAnew),
+            ],
+        }
+    }
+}
+
+impl Source for Diskstats {
+    fn tick(&mut self, at: &mut Moment) {
+        if at.slow {
+            self.drop_gone(at);
+        }
+        let Some(text) = self.file.read(at) else {
+            self.tables.iter_mut().for_each(Table::gap);
+            return;
+        };
+        self.tables.iter_mut().for_each(Table::begin);
+        let mut cursor = 0;
+        for raw in lines(text) {
+            match parse_line(raw) {
+                Some(line) => {
+                    let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, at);
+                    cursor = slot + 1;
+                    fill(&mut self.slots[slot], &mut self.tables, &line, at);
+                }
+                None => at.notes.limited(at.time_ns, Note::GAP, "diskstats line", || {
+                    let text = String::from_utf8_lossy(raw);
+                    format!("{}: a line is not understood: `{text}`", at.roots.proc.join("diskstats").display())
+                }),
+            }
+        }
+        self.tables.iter_mut().for_each(|t| t.settle(at));
+        self.judge_stalls(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+/// The slot of a line, made where there is none. Lines keep their order, so
+/// nearly always it is the one at the cursor.
+fn slot(slots: &mut Vec<Slot>, tables: &mut [Table; 2], cursor: usize, line: &Line, at: &mut Moment) -> usize {
+    let is = |s: &Slot| *s.name == *line.name;
+    if slots.get(cursor).is_some_and(is) {
+        return cursor;
+    }
+    if let Some(found) = slots.iter().position(is) {
+        return found;
+    }
+    at.rescan = true;
+    let target = target(tables, line, at.roots);
+    let place = cursor.min(slots.len());
+    slots.insert(place, Slot { name: line.name.into(), device: line.device, target });
+    place
+}
+
+/// What a device that was not seen before is.
+fn target(tables: &mut [Table; 2], line: &Line, roots: &Roots) -> Target {
+    let name = String::from_utf8_lossy(line.name);
+    if is_partition(&name, roots) {
+        return Target::Part(tables[1].row(&name));
+    }
+    let done = done(line);
+    let is_media = !has_own_size(&name);
+    if may_be_unbound(&name) && (done == 0 || !is_media) && !has_size(&name, roots) {
+        return Target::Idle { done };
+    }
+    Target::Whole(tables[0].row(&name))
+}
+
+/// Drivers that make devices in advance.
+fn may_be_unbound(name: &str) -> bool {
+    ["loop", "ram", "zram", "nbd", "fd", "sr"]
+        .iter()
+        .any(|driver| name.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())))
+}
+
+/// Requests ever completed.
+fn done(line: &Line) -> u64 {
+    COMPLETED.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
+}
+
+/// Memory disks always have a size, and media drives an old one, so theirs
+/// says nothing of whether they are in use.
+fn has_own_size(name: &str) -> bool {
+    !["ram", "fd", "sr"].iter().any(|driver| name.starts_with(driver))
+}
+
+/// True where the device has something behind it.
+fn has_size(name: &str, roots: &Roots) -> bool {
+    has_own_size(name)
+        && read_number(&roots.sys.join("block").join(name).join("size")).is_some_and(|sectors| sectors > 0)
+}
+
+/// sysfs knows; where it is hidden, the kernel's naming rules tell.
+fn is_partition(name: &str, roots: &Roots) -> bool {
+    // a slash in a name (cciss/c0d0) is written ! in sysfs
+    let file = name.replace('/', "!");
+    if roots.sys.join("block").join(&file).exists() {
+        return false;
+    }
+    if roots.sys.join("class/block").join(&file).join("partition").exists() {
+        return true;
+    }
+    named_like_a_partition(name)
+}
+
+/// `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not `sda`, `nvme0n1`, `md127`, `dm-3`.
+pub fn named_like_a_partition(name: &str) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() == name.len() {
+        return false;
+    }
+    if let Some(before) = stem.strip_suffix('p') {
+        return before.ends_with(|c: char| c.is_ascii_digit());
+    }
+    ["sd", "hd", "vd", "xvd"].iter().any(|prefix| {
+        stem.strip_prefix(prefix).is_some_and(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase()))
+    })
+}
+
+fn fill(slot: &mut Slot, tables: &mut [Table; 2], line: &Line, at: &mut Moment) {
+    if slot.device != line.device {
+        // the name went over to another device
+        slot.device = line.device;
+        at.rescan = true;
+        let (table, row) = match slot.target {
+            Target::Whole(row) => (&mut tables[0], row),
+            Target::Part(row) => (&mut tables[1], row),
+            Target::Idle { .. } => return,
+        };
+        table.forget_row(row);
+    }
+    if let Target::Idle { done: known } = slot.target {
+        if done(line) == known && !(at.slow && has_size(&String::from_utf8_lossy(line.name), at.roots)) {
+            return;
+        }
+        at.rescan = true;
+        slot.target = Target::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
+    }
+    match slot.target {
+        Target::Whole(row) => {
+            for (to, from) in tables[0].fill(row).iter_mut().zip(line.numbers) {
+                *to = from.unwrap_or(ABSENT);
+            }
+        }
+        Target::Part(row) => {
+            for (to, from) in tables[1].fill(row).iter_mut().zip(PART_NUMBERS) {
+                *to = line.numbers[from].unwrap_or(ABSENT);
+            }
+        }
+        Target::Idle { .. } => {}
+    }
+}
+
+impl Diskstats {
+    /// Requests in flight and none completed: the device stands still.
+    fn judge_stalls(&mut self, at: &mut Moment) {
+        let table = &mut self.tables[0];
+        for row in 0..table.len() {
+            let in_flight = table.cell(row, IN_FLIGHT);
+            // absent fields (no discards on this kernel) add nothing; a gap of the reads is one of the answer
+            let mut completed = table.cell(row, 0);
+            for column in &COMPLETED[1..] {
+                let cell = table.cell(row, *column);
+                completed += if cell.is_nan() { 0.0 } else { cell };
+            }
+            let value = match () {
+                () if in_flight.is_nan() || completed.is_nan() => f64::NAN,
+                () if in_flight > 0.0 && completed == 0.0 => 1.0,
+                () => 0.0,
+            };
+            if value == 1.0 {
+                at.trouble = true;
+            }
+            if table.is_shown(row, IN_FLIGHT) {
+                table.compute(row, STALLED, value);
+            }
+        }
+    }
+
+    /// Devices that have been gone since the last slow beat leave the schema.
+    fn drop_gone(&mut self, at: &mut Moment) {
+        if self.tables.iter().all(|t| !t.any_gone()) {
+            return;
+        }
+        at.rescan = true;
+        let gone = |slot: &Slot, tables: &[Table; 2]| match slot.target {
+            Target::Whole(row) => tables[0].is_gone(row),
+            Target::Part(row) => tables[1].is_gone(row),
+            Target::Idle { .. } => false,
+        };
+        let tables = &self.tables;
+        self.slots.retain(|slot| !gone(slot, tables));
+        for table in &mut self.tables {
+            table.retain(|_, gone| !gone);
+        }
+        for slot in &mut self.slots {
+            let name = String::from_utf8_lossy(&slot.name);
+            slot.target = match slot.target {
+                Target::Whole(_) => Target::Whole(self.tables[0].row(&name)),
+                Target::Part(_) => Target::Part(self.tables[1].row(&name)),
+                idle @ Target::Idle { .. } => idle,
+            };
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `/proc/loadavg`: tasks that run or wait uninterruptibly, smoothed. Kept
+//! because people know it; nothing is judged by it alone, for it mixes those
+//! who wait for a processor with those who wait for a disk.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, hundredths};
+use crate::live::totals::{ABSENT, Table, level};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "loadavg",
+    files: &["/proc/loadavg"],
+    explain: "Load averages over 1, 5 and 15 minutes.",
+    parse_any: |bytes| _ = black_box(parse(bytes)),
+    open: |roots, _: &Options| Some(Box::new(Loadavg::new(roots))),
+};
+
+/// The three averages in hundredths.
+pub fn parse(text: &[u8]) -> [Option<u64>; 3] {
+    let mut words = Words::new(text);
+    [(); 3].map(|()| words.word().and_then(hundredths))
+}
+
+struct Loadavg {
+    file: Held,
+    tables: [Table; 1],
+}
+
+impl Loadavg {
+    fn new(roots: &Roots) -> Loadavg {
+        let columns = [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
+        Loadavg {
+            file: Held::whole(roots.proc.join("loadavg"), "load averages are not shown"),
+            tables: [Table::single(&columns)],
+        }
+    }
+}
+
+impl Source for Loadavg {
+    fn tick(&mut self, at: &mut Moment) {
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        table.begin();
+        for (to, from) in table.fill(0).iter_mut().zip(parse(text)) {
+            *to = from.unwrap_or(ABSENT);
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

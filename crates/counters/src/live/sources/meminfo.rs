@@ -1,0 +1,85 @@
+//! `/proc/meminfo`: what memory is used for, now.
+//!
+//! Thrash inside one memory control group leaves MemAvailable high: see the
+//! `cgroup` sources and `pressure` before trusting it.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Layout, keyed, lines};
+use crate::live::totals::{ABSENT, Column, Table, level};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "meminfo",
+    files: &["/proc/meminfo"],
+    explain: "Memory and swap space by use.",
+    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(keyed(line))),
+    open: |roots, _: &Options| Some(Box::new(Meminfo::new(roots))),
+};
+
+const KEYS: [(&str, Column); 22] = [
+    ("MemTotal", level("memory.total_bytes", 1024.0)),
+    ("MemAvailable", level("memory.available_bytes", 1024.0)),
+    ("MemFree", level("memory.free_bytes", 1024.0)),
+    ("Buffers", level("memory.buffers_bytes", 1024.0)),
+    ("Cached", level("memory.cached_bytes", 1024.0)),
+    ("SwapCached", level("memory.swap_cached_bytes", 1024.0)),
+    ("Active", level("memory.active_bytes", 1024.0)),
+    ("Inactive", level("memory.inactive_bytes", 1024.0)),
+    ("Dirty", level("memory.dirty_bytes", 1024.0)),
+    ("Writeback", level("memory.writeback_bytes", 1024.0)),
+    ("AnonPages", level("memory.anonymous_bytes", 1024.0)),
+    ("Mapped", level("memory.mapped_bytes", 1024.0)),
+    ("Shmem", level("memory.shared_bytes", 1024.0)),
+    ("Slab", level("memory.slab_bytes", 1024.0)),
+    ("SReclaimable", level("memory.slab_reclaimable_bytes", 1024.0)),
+    ("KernelStack", level("memory.kernel_stack_bytes", 1024.0)),
+    ("PageTables", level("memory.page_tables_bytes", 1024.0)),
+    ("CommitLimit", level("memory.commit_limit_bytes", 1024.0)),
+    ("Committed_AS", level("memory.committed_bytes", 1024.0)),
+    ("SwapTotal", level("memory.swap_total_bytes", 1024.0)),
+    ("SwapFree", level("memory.swap_free_bytes", 1024.0)),
+    ("Zswap", level("memory.zswap_bytes", 1024.0)),
+];
+
+struct Meminfo {
+    file: Held,
+    layout: Layout,
+    tables: [Table; 1],
+}
+
+impl Meminfo {
+    fn new(roots: &Roots) -> Meminfo {
+        Meminfo {
+            file: Held::whole(roots.proc.join("meminfo"), "memory cannot be judged without it"),
+            layout: Layout::default(),
+            tables: [Table::single(&KEYS.map(|(_, column)| column))],
+        }
+    }
+}
+
+impl Source for Meminfo {
+    fn tick(&mut self, at: &mut Moment) {
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        table.begin();
+        let row = table.fill(0);
+        for (number, line) in lines(text).enumerate() {
+            let Some(colon) = memchr::memchr(b':', line) else { continue };
+            let find = |key: &[u8]| KEYS.iter().position(|(k, _)| k.as_bytes() == key);
+            if let Some(column) = self.layout.column(number, &line[..colon], find) {
+                row[column] = keyed(line).and_then(|(_, value)| value).unwrap_or(ABSENT);
+            }
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

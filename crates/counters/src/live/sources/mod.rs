@@ -1,0 +1,106 @@
+//! The sources, one file or folder each. To add one: a `pub mod` line, a list
+//! entry, and a file with an `open` function, a [`Source`] and its cases.
+
+use super::moment::Moment;
+use super::totals::Table;
+use super::{Options, Roots};
+
+pub mod btrfs;
+pub mod diskstats;
+pub mod loadavg;
+pub mod meminfo;
+pub mod pressure;
+pub mod processes;
+pub mod stat;
+pub mod swaps;
+pub mod topology;
+pub mod vmstat;
+
+/// A source at work.
+pub(crate) trait Source: Send {
+    /// Reads what it reads at this tick and settles its tables.
+    fn tick(&mut self, at: &mut Moment);
+
+    /// Its cells; none for a source that only brings notes.
+    fn tables(&mut self) -> &mut [Table] {
+        &mut []
+    }
+}
+
+/// An entry of the register.
+pub struct SourceInfo {
+    /// Name of the source, and of its file or folder here.
+    pub id: &'static str,
+    /// The files it reads.
+    pub files: &'static [&'static str],
+    /// What it brings, in a sentence or two.
+    pub explain: &'static str,
+    /// Feeds bytes to its parsers and throws away what comes out; no bytes
+    /// may make it panic. For fuzzing.
+    pub parse_any: fn(&[u8]),
+    pub(crate) open: fn(&Roots, &Options) -> Option<Box<dyn Source>>,
+}
+
+/// All sources, in the order of a tick. Those that others wait for come
+/// first: `processes` looks at once when one before it saw trouble.
+pub const SOURCES: &[SourceInfo] = &[
+    diskstats::SOURCE,
+    stat::SOURCE,
+    meminfo::SOURCE,
+    vmstat::SOURCE,
+    pressure::SOURCE,
+    loadavg::SOURCE,
+    swaps::SOURCE,
+    btrfs::SOURCE,
+    topology::SOURCE,
+    processes::SOURCE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_in_the_folder_is_registered() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/live/sources");
+        let mut on_disk: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .filter(|name| name != "mod")
+            .collect();
+        on_disk.sort();
+        let mut registered: Vec<&str> = SOURCES.iter().map(|s| s.id).collect();
+        registered.sort_unstable();
+        assert_eq!(on_disk, registered);
+    }
+
+    #[test]
+    fn no_bytes_make_a_parser_panic() {
+        let texts: &[&[u8]] = &[
+            b"",
+            b"\n",
+            b"\0",
+            b" ",
+            b"cpu",
+            b"cpu ",
+            b"cpu0 1 2",
+            b"1 2",
+            b"a b c d e f",
+            b"8 0 sda -1",
+            b"\xff\xfe\xfd",
+            b"md0 : active",
+            b"(((((",
+            b"[[[]]]",
+            b"99999999999999999999999 1 1",
+            b"some avg10=",
+            b"1 (a",
+            b"1 (a)) R",
+            b": : : :",
+        ];
+        for source in SOURCES {
+            for text in texts {
+                (source.parse_any)(text);
+            }
+        }
+    }
+}

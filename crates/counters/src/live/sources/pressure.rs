@@ -1,0 +1,106 @@
+//! `/proc/pressure`: how long tasks waited for processor, I/O and memory.
+//!
+//! `full` of the system's processor pressure means nothing and is not read.
+//! A page that is swapped in raises I/O and memory pressure both. A kernel
+//! can have pressure compiled in and switched off; that is told.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines, number};
+use crate::live::totals::{ABSENT, Column, Table, total};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "pressure",
+    files: &["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"],
+    explain: "Time in which some or all tasks waited for processor, I/O, memory, interrupts.",
+    parse_any: |bytes| _ = black_box(parse(bytes)),
+    open: |roots, _: &Options| Some(Box::new(Pressure::new(roots))),
+};
+
+/// Reads a pressure file: microseconds in which some and all tasks waited.
+pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
+    let (mut some, mut full) = (None, None);
+    for line in lines(text) {
+        let mut words = Words::new(line);
+        let kind = words.word();
+        let Some(start) = memchr::memmem::find(words.rest(), b"total=") else { continue };
+        let value = number(crate::live::scan::trim(&words.rest()[start + 6..]));
+        match kind {
+            Some(b"some") => some = value,
+            Some(b"full") => full = value,
+            _ => {}
+        }
+    }
+    (some, full)
+}
+
+const COLUMNS: [Column; 6] = [
+    total("pressure.cpu_some_s", 1e-6),
+    total("pressure.io_some_s", 1e-6),
+    total("pressure.io_full_s", 1e-6),
+    total("pressure.memory_some_s", 1e-6),
+    total("pressure.memory_full_s", 1e-6),
+    total("pressure.irq_full_s", 1e-6),
+];
+
+/// Files, and the columns of their two lines.
+const FILES: [(&str, Option<usize>, Option<usize>); 4] =
+    [("cpu", Some(0), None), ("io", Some(1), Some(2)), ("memory", Some(3), Some(4)), ("irq", None, Some(5))];
+
+/// Some tasks waited for more than this share of the tick: somebody suffers.
+const TROUBLE: f64 = 0.10;
+
+struct Pressure {
+    files: Vec<(Held, Option<usize>, Option<usize>)>,
+    tables: [Table; 1],
+}
+
+impl Pressure {
+    fn new(roots: &Roots) -> Pressure {
+        let folder = roots.proc.join("pressure");
+        let means = |name| match name {
+            "irq" => "time lost to interrupts is not known (kernels before 6.1 have no such file)",
+            _ => "who waits for what is judged from other counters (boot with psi=1, or see CONFIG_PSI)",
+        };
+        Pressure {
+            files: FILES
+                .iter()
+                .map(|&(name, some, full)| (Held::whole(folder.join(name), means(name)), some, full))
+                .collect(),
+            tables: [Table::single(&COLUMNS)],
+        }
+    }
+}
+
+impl Source for Pressure {
+    fn tick(&mut self, at: &mut Moment) {
+        let mut values = [ABSENT; COLUMNS.len()];
+        for (file, some, full) in &mut self.files {
+            let Some(text) = file.read(at) else { continue };
+            let read = parse(text);
+            for (column, value) in [(*some, read.0), (*full, read.1)] {
+                if let (Some(column), Some(value)) = (column, value) {
+                    values[column] = value;
+                }
+            }
+        }
+        let [table] = &mut self.tables;
+        table.begin();
+        table.fill(0).copy_from_slice(&values);
+        table.settle(at);
+        let limit = TROUBLE * at.elapsed_ns as f64 * 1e-3;
+        if [0, 1, 3].into_iter().any(|column| table.cell(0, column) > limit) {
+            at.trouble = true;
+        }
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

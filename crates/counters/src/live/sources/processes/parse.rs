@@ -1,0 +1,170 @@
+//! The files of a process: `stat`, `io`, `cgroup`, `status`.
+
+use crate::live::scan::{Words, keyed, lines, number, trim};
+
+/// What `stat` says of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Command name, as it is written there.
+    pub name: Vec<u8>,
+    /// State letter; `D` waits uninterruptibly.
+    pub state: u8,
+    /// Flags of the kernel; see [`Stat::is_kernel_thread`].
+    pub flags: u64,
+    /// Major faults since the start.
+    pub major_faults: u64,
+    /// Processor time in user mode, hundredths of a second.
+    pub user: u64,
+    /// Processor time in system mode, hundredths of a second.
+    pub system: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Start, hundredths of a second after boot.
+    pub start: u64,
+    /// Resident memory, pages.
+    pub resident: u64,
+    /// Time spent waiting for block I/O, hundredths of a second; needs delay accounting.
+    pub block_delay: u64,
+}
+
+impl Stat {
+    /// A thread of the kernel itself, which has no I/O account of its own.
+    pub fn is_kernel_thread(&self) -> bool {
+        self.flags & 0x0020_0000 != 0
+    }
+}
+
+/// Reads `stat`. The name stands in parentheses and may hold any bytes,
+/// parentheses and blanks among them, so the last `)` ends it.
+pub fn stat(text: &[u8]) -> Option<Stat> {
+    let open = memchr::memchr(b'(', text)?;
+    let close = memchr::memrchr(b')', text)?;
+    let name = text.get(open + 1..close)?.to_vec();
+    let mut words = Words::new(trim(&text[close + 1..]));
+    let state = *words.word()?.first()?;
+    // fields are numbered from 1, and the state is the third
+    let mut fields = [0u64; 43];
+    for field in fields.iter_mut().skip(4) {
+        match words.word() {
+            // some are negative, none of those that are used here
+            Some(word) => *field = number(word).unwrap_or(0),
+            None => break,
+        }
+    }
+    Some(Stat {
+        name,
+        state,
+        flags: fields[9],
+        major_faults: fields[12],
+        user: fields[14],
+        system: fields[15],
+        threads: fields[20],
+        start: fields[22],
+        resident: fields[24],
+        block_delay: fields[42],
+    })
+}
+
+/// What `io` says of a process, since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Io {
+    /// Bytes asked for by read calls.
+    pub asked_read: u64,
+    /// Bytes handed to write calls.
+    pub asked_write: u64,
+    /// Read calls.
+    pub read_calls: u64,
+    /// Write calls.
+    pub write_calls: u64,
+    /// Bytes that were read from devices for it.
+    pub read: u64,
+    /// Bytes of pages it made dirty.
+    pub write: u64,
+    /// Bytes of dirty pages thrown away before they were written.
+    pub cancelled: u64,
+}
+
+/// Reads `io`; `None` where a number is missing.
+pub fn io(text: &[u8]) -> Option<Io> {
+    let mut io = Io::default();
+    let mut found = 0;
+    for line in lines(text) {
+        let Some((key, Some(value))) = keyed(line) else { continue };
+        let field = match key {
+            b"rchar" => &mut io.asked_read,
+            b"wchar" => &mut io.asked_write,
+            b"syscr" => &mut io.read_calls,
+            b"syscw" => &mut io.write_calls,
+            b"read_bytes" => &mut io.read,
+            b"write_bytes" => &mut io.write,
+            b"cancelled_write_bytes" => &mut io.cancelled,
+            _ => continue,
+        };
+        *field = value;
+        found += 1;
+    }
+    (found == 7).then_some(io)
+}
+
+/// The control group that accounts its I/O: that of version 1's `blkio`, else
+/// of `memory`, where they are not the root; else that of version 2.
+pub fn cgroup(text: &[u8]) -> String {
+    let (mut blkio, mut memory, mut unified) = (None, None, None);
+    for line in lines(text) {
+        let mut parts = line.splitn(3, |b| *b == b':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let has = |name: &[u8]| controllers.split(|b| *b == b',').any(|c| c == name);
+        let path = (path != b"/").then_some(path);
+        if has(b"blkio") {
+            blkio = path;
+        }
+        if has(b"memory") {
+            memory = path;
+        }
+        if controllers.is_empty() {
+            unified = path;
+        }
+    }
+    String::from_utf8_lossy(blkio.or(memory).or(unified).unwrap_or(b"/")).into_owned()
+}
+
+/// Swapped-out memory from `status`, bytes.
+pub fn swapped(text: &[u8]) -> Option<u64> {
+    lines(text).filter_map(keyed).find(|(key, _)| *key == b"VmSwap")?.1?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = b"77 (a) R (b) c) D 1 77 77 0 -1 4194304 100 0 12 0 30 40 0 0 20 0 4 0 555 1000 25 \
+            18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 66 0 0\n";
+        let stat = stat(text).unwrap();
+        assert_eq!(stat.name, b"a) R (b) c");
+        assert_eq!((stat.state, stat.major_faults, stat.user, stat.system), (b'D', 12, 30, 40));
+        assert_eq!((stat.threads, stat.start, stat.resident, stat.block_delay), (4, 555, 25, 66));
+        assert!(!stat.is_kernel_thread());
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_process() {
+        assert_eq!(stat(b"77 (a"), None);
+        assert_eq!(stat(b"77 )a("), None);
+        assert_eq!(stat(b"77 (a)"), None);
+        assert_eq!(io(b"rchar: 1\nwchar: 2\n"), None);
+    }
+
+    #[test]
+    fn io_and_cgroup_and_swap() {
+        let read =
+            io(b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\ncancelled_write_bytes: 7\n");
+        assert_eq!(read.map(|i| (i.asked_read, i.read, i.cancelled)), Some((1, 5, 7)));
+        assert_eq!(cgroup(b"4:memory:/m\n7:blkio:/b\n0::/u\n"), "/b");
+        assert_eq!(cgroup(b"4:memory:/m\n7:blkio:/\n0::/u\n"), "/m");
+        assert_eq!(cgroup(b"0::/u:v\n"), "/u:v");
+        assert_eq!(cgroup(b""), "/");
+        assert_eq!(swapped(b"Name: x\nVmSwap:\t  12 kB\n"), Some(12_288));
+    }
+}

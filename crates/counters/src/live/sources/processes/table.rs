@@ -1,0 +1,151 @@
+//! From two looks at the processes to the rows worth telling.
+
+use std::path::Path;
+
+use diskwright_base::ProcessRow;
+
+use crate::live::Roots;
+use crate::live::held::{read_bytes, read_text};
+
+use super::parse::{self, Io, Stat};
+
+/// So many rows by each of the things a process can be busy with.
+const EACH: usize = 20;
+/// So many threads of a process are looked at for one that waits.
+const THREADS: usize = 64;
+/// Times of a process are in hundredths of a second.
+const TICK_S: f64 = 0.01;
+
+/// A process at two looks.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub pid: u32,
+    pub before: Stat,
+    pub io_before: Option<Io>,
+    pub now: Stat,
+    pub io_now: Option<Io>,
+}
+
+/// The rows: the busiest by each criterion, busiest first.
+pub(super) fn rows(roots: &Roots, spans: Vec<Span>, elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
+    if elapsed_s <= 0.0 {
+        return Vec::new();
+    }
+    let mut rows: Vec<(ProcessRow, u64)> =
+        spans.iter().map(|s| (row(s, elapsed_s, delays), s.now.threads)).filter(|(r, _)| did_anything(r)).collect();
+    keep_busiest(&mut rows);
+    for (row, threads) in &mut rows {
+        details(row, *threads, &roots.proc.join(row.pid.to_string()));
+    }
+    let mut rows: Vec<ProcessRow> = rows.into_iter().map(|(row, _)| row).collect();
+    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
+    rows
+}
+
+fn row(span: &Span, elapsed_s: f64, delays: bool) -> ProcessRow {
+    let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
+    let (now, before) = (&span.now, &span.before);
+    let system = per_s(now.system, before.system) * TICK_S;
+    let both = span.io_now.zip(span.io_before);
+    let io = |field: fn(&Io) -> u64| both.map(|(now, before)| per_s(field(&now), field(&before)));
+    ProcessRow {
+        pid: span.pid,
+        name: String::from_utf8_lossy(&now.name).into_owned(),
+        cgroup: String::new(),
+        processor: per_s(now.user, before.user) * TICK_S + system,
+        processor_system: system,
+        read_bytes_per_s: io(|i| i.read),
+        write_bytes_per_s: io(|i| i.write.saturating_sub(i.cancelled)),
+        asked_read_bytes_per_s: io(|i| i.asked_read),
+        asked_write_bytes_per_s: io(|i| i.asked_write),
+        read_calls_per_s: io(|i| i.read_calls),
+        write_calls_per_s: io(|i| i.write_calls),
+        major_faults_per_s: per_s(now.major_faults, before.major_faults),
+        block_delay: delays.then(|| per_s(now.block_delay, before.block_delay) * TICK_S),
+        blocked_share: if now.state == b'D' { 1.0 } else { 0.0 },
+        waits_in: None,
+        resident_bytes: now.resident as f64 * rustix::param::page_size() as f64,
+        swapped_bytes: None,
+    }
+}
+
+fn disk_bytes(row: &ProcessRow) -> f64 {
+    row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0)
+}
+
+fn asked_bytes(row: &ProcessRow) -> f64 {
+    row.asked_read_bytes_per_s.unwrap_or(0.0) + row.asked_write_bytes_per_s.unwrap_or(0.0)
+}
+
+fn did_anything(row: &ProcessRow) -> bool {
+    row.processor > 0.0
+        || disk_bytes(row) > 0.0
+        || asked_bytes(row) > 0.0
+        || row.major_faults_per_s > 0.0
+        || row.blocked_share > 0.0
+        || row.block_delay.is_some_and(|d| d > 0.0)
+}
+
+/// One number to order by: processors in use, and waiting, and disk traffic
+/// with 100 MB/s taken for a processor's worth.
+fn weight(row: &ProcessRow) -> f64 {
+    row.processor
+        + row.blocked_share.max(row.block_delay.unwrap_or(0.0))
+        + disk_bytes(row) / 1e8
+        + row.major_faults_per_s / 1e3
+}
+
+fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
+    let criteria: [fn(&ProcessRow) -> f64; 7] = [
+        |r| r.processor,
+        disk_bytes,
+        asked_bytes,
+        |r| r.major_faults_per_s,
+        |r| r.blocked_share,
+        |r| r.block_delay.unwrap_or(0.0),
+        |r| r.resident_bytes,
+    ];
+    if rows.len() <= EACH {
+        return;
+    }
+    let mut keep = vec![false; rows.len()];
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    for criterion in criteria {
+        let value = |i: &usize| criterion(&rows[*i].0);
+        order.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
+        for i in order.iter().take(EACH).filter(|i| value(i) > 0.0) {
+            keep[*i] = true;
+        }
+    }
+    let mut at = 0;
+    rows.retain(|_| {
+        at += 1;
+        keep[at - 1]
+    });
+}
+
+/// What is read only of the rows that are told.
+fn details(row: &mut ProcessRow, threads: u64, folder: &Path) {
+    row.cgroup = parse::cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
+    row.swapped_bytes =
+        read_bytes(&folder.join("status")).ok().and_then(|t| parse::swapped(&t)).map(|bytes| bytes as f64);
+    let mut blocked = (row.blocked_share > 0.0).then(|| folder.to_owned());
+    if blocked.is_none() && threads > 1 {
+        // the state of a process is that of its first thread; a database waits in others
+        blocked = blocked_thread(folder);
+        if blocked.is_some() {
+            row.blocked_share = 1.0;
+        }
+    }
+    if let Some(folder) = blocked {
+        row.waits_in = read_text(&folder.join("wchan")).filter(|name| name != "0" && !name.is_empty());
+    }
+}
+
+fn blocked_thread(folder: &Path) -> Option<std::path::PathBuf> {
+    let tasks = std::fs::read_dir(folder.join("task")).ok()?;
+    tasks.flatten().take(THREADS).map(|entry| entry.path()).find(|task| {
+        let text = read_bytes(&task.join("stat")).unwrap_or_default();
+        parse::stat(&text).is_some_and(|s| s.state == b'D')
+    })
+}

@@ -1,0 +1,145 @@
+//! `/proc/stat`: processor time by what it was spent on, and a few numbers of
+//! the whole system.
+//!
+//! Idle and iowait are estimates that may step back a little; then that one
+//! cell is a gap. `user` includes `guest`.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, keyed, lines};
+use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "stat",
+    files: &["/proc/stat"],
+    explain: "Processor time in total and of each processor, context switches, forks, interrupts, tasks that run or wait.",
+    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_processor(line))),
+    open: |roots, _: &Options| Some(Box::new(Stat::new(roots))),
+};
+
+const STATES: usize = 9;
+
+/// The kernel prints times in hundredths of a second on every architecture we know.
+const TICK_S: f64 = 0.01;
+
+const PROCESSOR: [Column; STATES] = [
+    total("processor.user_s", TICK_S),
+    total("processor.nice_s", TICK_S),
+    total("processor.system_s", TICK_S),
+    total("processor.idle_s", TICK_S),
+    total("processor.iowait_s", TICK_S),
+    total("processor.irq_s", TICK_S),
+    total("processor.softirq_s", TICK_S),
+    total("processor.steal_s", TICK_S),
+    total("processor.guest_s", TICK_S),
+];
+
+const SYSTEM: [Column; 7] = [
+    total("system.context_switches", 1.0),
+    total("system.forks", 1.0),
+    total("system.interrupts", 1.0),
+    level("system.running", 1.0),
+    level("system.blocked", 1.0),
+    level("system.processors", 1.0),
+    level("system.uptime_s", 1.0),
+];
+const BLOCKED: usize = 4;
+const PROCESSORS: usize = 5;
+const UPTIME: usize = 6;
+
+/// A `cpu…` line: its name (`cpu` is all of them) and its times in hundredths
+/// of a second; `None` where an older kernel has no such time.
+pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
+    let mut words = Words::new(line);
+    let name = words.word()?;
+    if !name.starts_with(b"cpu") {
+        return None;
+    }
+    let mut times = [None; STATES];
+    for time in &mut times {
+        *time = words.number().flatten();
+    }
+    Some((name, times))
+}
+
+struct Stat {
+    file: Held,
+    /// Processors and the system.
+    tables: [Table; 2],
+}
+
+impl Stat {
+    fn new(roots: &Roots) -> Stat {
+        Stat {
+            file: Held::whole(roots.proc.join("stat"), "processor time is not known without it"),
+            tables: [Table::new("processor", &PROCESSOR, Backwards::OneNumber), Table::single(&SYSTEM)],
+        }
+    }
+}
+
+impl Source for Stat {
+    fn tick(&mut self, at: &mut Moment) {
+        let Some(text) = self.file.read(at) else {
+            self.tables.iter_mut().for_each(Table::gap);
+            return;
+        };
+        let [processors, system] = &mut self.tables;
+        processors.begin();
+        system.begin();
+        let mut online = 0;
+        let mut row = 0;
+        for line in lines(text) {
+            if line.starts_with(b"cpu") {
+                let Some((name, times)) = parse_processor(line) else { continue };
+                online += u64::from(name.len() > 3);
+                row = processor_row(processors, row, name);
+                for (to, from) in processors.fill(row).iter_mut().zip(times) {
+                    *to = from.unwrap_or(ABSENT);
+                }
+                row += 1;
+            } else if let Some(column) = system_column(line)
+                && let Some((_, Some(number))) = keyed(line)
+            {
+                system.fill(0)[column] = number;
+            }
+        }
+        if online > 0 {
+            system.fill(0)[PROCESSORS] = online;
+        }
+        system.fill(0)[UPTIME] = at.since_boot_ns / 1_000_000_000;
+        processors.settle(at);
+        system.settle(at);
+        if system.cell(0, BLOCKED) > 0.0 {
+            at.trouble = true;
+        }
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+fn processor_row(table: &mut Table, cursor: usize, name: &[u8]) -> usize {
+    let instance: &[u8] = if name == b"cpu" { b"_total" } else { name };
+    if table.is_row(cursor, instance) { cursor } else { table.row(&String::from_utf8_lossy(instance)) }
+}
+
+fn system_column(line: &[u8]) -> Option<usize> {
+    match line {
+        [b'c', b't', b'x', b't', b' ', ..] => Some(0),
+        [b'i', b'n', b't', b'r', b' ', ..] => Some(2),
+        [b'p', b'r', b'o', b'c', rest @ ..] => match rest {
+            [b'e', b's', b's', b'e', b's', b' ', ..] => Some(1),
+            [b's', b'_', b'r', b'u', b'n', b'n', b'i', b'n', b'g', b' ', ..] => Some(3),
+            [b's', b'_', b'b', b'l', b'o', b'c', b'k', b'e', b'd', b' ', ..] => Some(4),
+            _ => None,
+        },
+        _ => None,
+    }
+}

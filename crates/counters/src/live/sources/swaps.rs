@@ -1,0 +1,80 @@
+//! `/proc/swaps`: where memory is swapped to. The areas are part of the
+//! topology; this source only notices that they changed.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::mountinfo::unescape;
+use crate::live::scan::{Words, lines};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "swaps",
+    files: &["/proc/swaps"],
+    explain: "Swap areas; on zram they are memory, not disk.",
+    parse_any: |bytes| _ = black_box(parse(bytes).count()),
+    open: |roots: &Roots, _: &Options| {
+        let file = Held::pieces(roots.proc.join("swaps"), "where memory is swapped to is not known");
+        Some(Box::new(Swaps { file, known: Vec::new() }))
+    },
+};
+
+/// A swap area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Device or file.
+    pub path: String,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+/// Reads the file; its first line is a heading.
+pub fn parse(text: &[u8]) -> impl Iterator<Item = Area> {
+    lines(text).filter_map(|line| {
+        let mut words = Words::new(line);
+        let path = words.word()?;
+        let _kind = words.word()?;
+        let kib = words.number()??;
+        path.starts_with(b"/").then(|| Area { path: unescape(path), bytes: kib.saturating_mul(1024) })
+    })
+}
+
+struct Swaps {
+    file: Held,
+    known: Vec<Area>,
+}
+
+impl Source for Swaps {
+    fn tick(&mut self, at: &mut Moment) {
+        if !at.slow {
+            return;
+        }
+        let Some(text) = self.file.read(at) else { return };
+        let now: Vec<Area> = parse(text).collect();
+        if now != self.known {
+            self.known = now;
+            at.rescan = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_are_read_and_the_heading_is_not_one() {
+        let text = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+            /dev/zram0                              partition\t4194300\t\t0\t\t100\n\
+            /swap\\040file                           file\t\t1024\t\t0\t\t-2\n\
+            /broken file x\n";
+        let areas: Vec<Area> = parse(text).collect();
+        assert_eq!(areas.len(), 2);
+        assert_eq!(areas[0], Area { path: "/dev/zram0".into(), bytes: 4_194_300 * 1024 });
+        assert_eq!(areas[1].path, "/swap file");
+    }
+}

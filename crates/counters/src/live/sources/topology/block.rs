@@ -1,0 +1,179 @@
+//! One block device from its folder in sysfs.
+
+use std::path::{Path, PathBuf};
+
+use diskwright_base::{Class, Device, DeviceKind, Level};
+
+use crate::live::Roots;
+use crate::live::held::{read_bytes, read_number, read_text};
+use crate::live::mountinfo::device_number;
+
+use super::class::{self, Signs};
+use super::links;
+
+/// A device and what is needed to stack it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    pub device: Device,
+    pub number: Option<(u64, u64)>,
+    /// Name that device mapper gave it.
+    pub mapper: Option<String>,
+}
+
+/// All block devices and their partitions, in the order of their names.
+pub(crate) fn all(roots: &Roots) -> Vec<Block> {
+    let mut found = Vec::new();
+    for name in names(&roots.sys.join("block")) {
+        let folder = roots.sys.join("block").join(&name);
+        // the hidden paths of an NVMe multipath node have no statistics of their own
+        if read_number(&folder.join("hidden")) == Some(1) {
+            continue;
+        }
+        let block = whole(&name, &folder);
+        // bound to nothing
+        if block.device.bytes == Some(0) && block.device.below.is_empty() && block.device.kind != DeviceKind::Md {
+            continue;
+        }
+        for part in names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists()) {
+            found.push(partition(&part, &folder.join(&part), &block));
+        }
+        found.push(block);
+    }
+    found.sort_by(|a, b| a.device.name.cmp(&b.device.name));
+    found
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// sysfs writes a slash in a name as an exclamation mark.
+fn kernel_name(file: &str) -> String {
+    file.replace('!', "/")
+}
+
+fn number_of(folder: &Path) -> Option<(u64, u64)> {
+    device_number(read_text(&folder.join("dev"))?.as_bytes())
+}
+
+fn partition(name: &str, folder: &Path, disk: &Block) -> Block {
+    let device = Device {
+        name: kernel_name(name),
+        kind: DeviceKind::Partition,
+        class: disk.device.class,
+        below: vec![disk.device.name.clone()],
+        bytes: read_number(&folder.join("size")).map(|sectors| sectors * 512),
+        ..Device::default()
+    };
+    Block { device, number: number_of(folder), mapper: None }
+}
+
+fn whole(name: &str, folder: &Path) -> Block {
+    let queue = |file: &str| read_text(&folder.join("queue").join(file));
+    let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
+    let place = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let model = model(folder);
+    let mut device = Device {
+        name: kernel_name(name),
+        kind: kind(name, folder),
+        below: names(&folder.join("slaves")).iter().map(|n| kernel_name(n)).collect(),
+        rotational: queue("rotational").map(|t| t == "1"),
+        scheduler: queue("scheduler").map(|t| active(&t)),
+        write_cache: queue("write_cache").filter(|t| !t.is_empty()),
+        queue_requests: queue("nr_requests").and_then(|t| t.parse().ok()),
+        device_depth: depth(folder),
+        max_request_bytes: queue("max_sectors_kb").and_then(|t| t.parse::<u64>().ok()).map(|kib| kib * 1024),
+        bytes: read_number(&folder.join("size")).and_then(|sectors| sectors.checked_mul(512)),
+        serial: serial(folder),
+        backing: text("loop/backing_file").map(|t| t.trim_end_matches(" (deleted)").to_owned()),
+        ..Device::default()
+    };
+    match device.kind {
+        DeviceKind::Md => md(&mut device, &folder.join("md")),
+        DeviceKind::Disk | DeviceKind::Multipath => device.link_bytes_per_s = links::bytes_per_s(&place),
+        _ => {}
+    }
+    if device.below.is_empty() && device.kind != DeviceKind::Loop {
+        let place = place.to_string_lossy();
+        let model = model.as_deref().unwrap_or_default();
+        device.class = class::of_leaf(&Signs { name, model, place: &place, rotational: device.rotational });
+        if device.kind == DeviceKind::Md || device.kind == DeviceKind::Dm {
+            device.class = Class::Unknown;
+        }
+    }
+    device.model = model;
+    Block { device, number: number_of(folder), mapper: text("dm/name") }
+}
+
+fn kind(name: &str, folder: &Path) -> DeviceKind {
+    let uuid = || read_text(&folder.join("dm/uuid")).unwrap_or_default();
+    match () {
+        () if folder.join("md").is_dir() => DeviceKind::Md,
+        () if folder.join("dm").is_dir() && uuid().starts_with("mpath-") => DeviceKind::Multipath,
+        () if folder.join("dm").is_dir() => DeviceKind::Dm,
+        () if folder.join("multipath").is_dir() => DeviceKind::Multipath,
+        () if name.starts_with("loop") => DeviceKind::Loop,
+        () if name.starts_with("zram") => DeviceKind::Zram,
+        () => DeviceKind::Disk,
+    }
+}
+
+/// `none [mq-deadline] kyber`: the one in brackets.
+fn active(schedulers: &str) -> String {
+    let inner = schedulers.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
+    inner.unwrap_or(schedulers).to_owned()
+}
+
+/// Vendor and model; the vendor that virtio gives is a number and says nothing.
+fn model(folder: &Path) -> Option<String> {
+    let text = |file: &str| read_text(&folder.join("device").join(file)).filter(|t| !t.is_empty());
+    let model = text("model").or_else(|| text("subsysnqn").and(None)).or_else(|| text("name"))?;
+    Some(match text("vendor").filter(|v| !v.starts_with("0x") && v != "ATA") {
+        Some(vendor) => format!("{vendor} {model}"),
+        None => model,
+    })
+}
+
+fn serial(folder: &Path) -> Option<String> {
+    let files = ["device/serial", "serial", "device/wwid", "wwid"];
+    let found = files.iter().find_map(|file| read_text(&folder.join(file)).filter(|t| !t.is_empty()));
+    found.or_else(|| {
+        // SCSI page 80h: four bytes of header, then the number
+        let page = read_bytes(&folder.join("device/vpd_pg80")).ok()?;
+        let text = String::from_utf8_lossy(page.get(4..)?).trim_matches(['\0', ' ', '\n']).to_owned();
+        (!text.is_empty()).then_some(text)
+    })
+}
+
+/// SCSI says it; NVMe by its queues' size, one queue being for administration.
+fn depth(folder: &Path) -> Option<u32> {
+    let device = folder.join("device");
+    if let Some(depth) = read_number(&device.join("queue_depth")) {
+        return u32::try_from(depth).ok();
+    }
+    let entries = read_number(&device.join("sqsize"))?;
+    let queues = read_number(&device.join("queue_count"))?.saturating_sub(1).max(1);
+    u32::try_from(entries.checked_mul(queues)?).ok()
+}
+
+/// The array's own folder: level, members that carry data, what runs on it.
+fn md(device: &mut Device, folder: &Path) {
+    let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
+    device.level = text("level").and_then(|t| Level::parse(&t));
+    device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
+    device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or(0);
+    device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");
+    // spares and failed members take no part in the load
+    let in_use = |member: &PathBuf| read_text(&member.join("slot")).is_some_and(|slot| slot != "none");
+    let members: Vec<String> = names(folder)
+        .into_iter()
+        .filter(|n| n.starts_with("dev-") && in_use(&folder.join(n)))
+        .map(|n| kernel_name(&n[4..]))
+        .collect();
+    if !members.is_empty() {
+        device.below = members;
+    }
+}

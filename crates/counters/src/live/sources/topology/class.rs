@@ -1,0 +1,135 @@
+//! What sort of device it is, and what can be expected of it.
+//!
+//! The kernel's `rotational` flag is believed only of disks that are known not
+//! to be virtual: a virtio disk says 1 whatever bears it.
+
+use diskwright_base::Class;
+
+/// What is known of a device before its class is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signs<'a> {
+    pub name: &'a str,
+    /// Vendor and model as the device says, joined.
+    pub model: &'a str,
+    /// Where the device hangs, as sysfs spells it.
+    pub place: &'a str,
+    pub rotational: Option<bool>,
+}
+
+/// Words in a model that only virtual and cloud disks use.
+const VIRTUAL_MODELS: &[&str] = &[
+    "amazon elastic block store",
+    "blockvolume",
+    "google persistentdisk",
+    "google ephemeraldisk",
+    "msft nvme accelerator",
+    "msft virtual",
+    "nvme_card-pd",
+    "nutanix vdisk",
+    "oracle blockvolume",
+    "parallels virtual",
+    "persistentdisk",
+    "qemu",
+    "vbox",
+    "virtual disk",
+    "virtual hd",
+    "virtual-disk",
+    "vmware virtual",
+    "xen virtual",
+];
+
+/// Drivers by the start of the kernel name; digits or letters follow.
+const BY_NAME: &[(&str, Class)] = &[
+    ("zram", Class::Memory),
+    ("ram", Class::Memory),
+    ("pmem", Class::Memory),
+    ("nbd", Class::Network),
+    ("rbd", Class::Network),
+    ("etherd", Class::Network),
+    ("rnbd", Class::Network),
+    ("vd", Class::Virtual),
+    ("xvd", Class::Virtual),
+    ("ublkb", Class::Network),
+    ("mmcblk", Class::Flash),
+];
+
+/// Class of a device that stands on nothing.
+pub(super) fn of_leaf(signs: &Signs) -> Class {
+    let model = signs.model.to_lowercase();
+    if let Some((_, class)) = BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
+        return *class;
+    }
+    if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || signs.place.contains("/virtio") {
+        return Class::Virtual;
+    }
+    // iSCSI and Fibre Channel show their session in the path
+    if ["/session", "/rport-"].iter().any(|part| signs.place.contains(part)) {
+        return Class::Network;
+    }
+    if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| signs.place.contains(part)) {
+        return Class::Virtual;
+    }
+    if signs.name.starts_with("nvme") {
+        // over fabrics there is no PCI device
+        let fabric = signs.place.contains("/nvme-fabrics/");
+        return if fabric { Class::Network } else { Class::Nvme };
+    }
+    match signs.rotational {
+        Some(true) => Class::Rotational,
+        Some(false) => Class::Flash,
+        None => Class::Unknown,
+    }
+}
+
+/// Class of a device over others: theirs where they agree; a turning disk
+/// among them sets the pace.
+pub(super) fn of_stacked(members: &[Class]) -> Class {
+    match members.first() {
+        Some(first) if members.iter().all(|c| c == first) => *first,
+        Some(_) if members.contains(&Class::Rotational) => Class::Rotational,
+        _ => Class::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(name: &str, model: &str, place: &str, rotational: bool) -> Class {
+        of_leaf(&Signs { name, model, place, rotational: Some(rotational) })
+    }
+
+    #[test]
+    fn rotational_is_not_believed_of_virtual_disks() {
+        assert_eq!(class("vda", "", "/devices/pci0000:00/0000:00:02.0/virtio1/block/vda", true), Class::Virtual);
+        assert_eq!(class("sda", "QEMU QEMU HARDDISK", "/devices/pci0/ata1/x", true), Class::Virtual);
+        assert_eq!(class("sda", "VMware Virtual disk", "/devices/pci0/host0/x", false), Class::Virtual);
+        assert_eq!(class("sda", "Msft Virtual Disk", "/devices/x", true), Class::Virtual);
+        assert_eq!(class("sda", "Google PersistentDisk", "/devices/x", false), Class::Virtual);
+        assert_eq!(class("xvda", "", "/devices/vbd-768/block/xvda", false), Class::Virtual);
+        assert_eq!(class("nvme0n1", "Amazon Elastic Block Store", "/devices/pci0/nvme", false), Class::Virtual);
+    }
+
+    #[test]
+    fn real_disks_are_what_they_say() {
+        assert_eq!(class("sda", "ATA ST4000NM0035", "/devices/pci0/ata1/host0", true), Class::Rotational);
+        assert_eq!(class("sdb", "ATA Samsung SSD 860", "/devices/pci0/ata2/host1", false), Class::Flash);
+        assert_eq!(class("nvme0n1", "Amazon EC2 NVMe Instance Storage", "/devices/pci0/nvme", false), Class::Nvme);
+        assert_eq!(of_leaf(&Signs { name: "sdc", ..Signs::default() }), Class::Unknown);
+    }
+
+    #[test]
+    fn what_hangs_on_a_network_or_in_memory() {
+        assert_eq!(class("nbd3", "", "/devices/virtual/block/nbd3", false), Class::Network);
+        assert_eq!(class("sdd", "LIO-ORG disk", "/devices/platform/host3/session1/target", true), Class::Network);
+        assert_eq!(class("zram0", "", "/devices/virtual/block/zram0", false), Class::Memory);
+    }
+
+    #[test]
+    fn a_stack_is_what_its_members_are() {
+        assert_eq!(of_stacked(&[Class::Nvme, Class::Nvme]), Class::Nvme);
+        assert_eq!(of_stacked(&[Class::Flash, Class::Rotational]), Class::Rotational);
+        assert_eq!(of_stacked(&[Class::Flash, Class::Nvme]), Class::Unknown);
+        assert_eq!(of_stacked(&[]), Class::Unknown);
+    }
+}

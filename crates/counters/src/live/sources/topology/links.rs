@@ -1,0 +1,98 @@
+//! Speed of the link a device hangs on, where sysfs shows it: PCI Express
+//! lanes, SAS and SATA phys, Fibre Channel ports, USB. Bytes a second after
+//! the line code, before protocol overhead.
+
+use std::path::{Path, PathBuf};
+
+use crate::live::held::read_text;
+
+/// Walks up from the device's folder in sysfs to the nearest link that tells.
+pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
+    let nvme = device.file_name()?.to_str()?.starts_with("nvme");
+    let start = if nvme { controller(device) } else { None };
+    for folder in start.as_deref().unwrap_or(device).ancestors() {
+        let name = folder.file_name()?.to_str()?;
+        if folder.join("current_link_width").exists() {
+            // the link of a controller with many disks is not the link of one of them
+            return if nvme { pcie(folder) } else { None };
+        }
+        let found = match () {
+            () if name == "devices" => return None,
+            () if name.starts_with("port-") => sas(folder),
+            () if is_numbered(name, "ata") => sata(folder),
+            () if is_numbered(name, "host") => fibre_channel(folder, name),
+            () if folder.join("busnum").exists() => usb(folder),
+            () => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// A multipath node hangs on a virtual subsystem, whose links lead to the controllers.
+fn controller(device: &Path) -> Option<PathBuf> {
+    let subsystem = device.parent().filter(|p| p.to_string_lossy().contains("/nvme-subsystem/"))?;
+    let entries = std::fs::read_dir(subsystem).ok()?.flatten();
+    let is_controller = |name: &str| is_numbered(name, "nvme");
+    let found = entries.filter(|e| e.file_name().to_str().is_some_and(is_controller)).map(|e| e.path()).min()?;
+    std::fs::canonicalize(found).ok()
+}
+
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The number at the start of `6.0 Gbps`, `8.0 GT/s PCIe`, `16 Gbit`.
+fn giga(text: &str) -> Option<f64> {
+    let value: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (value > 0.0 && text.contains('G')).then_some(value * 1e9)
+}
+
+/// Bits a second after the line code: eight of ten up to 5 GT/s, 128 of 130 above.
+fn pcie(folder: &Path) -> Option<f64> {
+    let transfers = giga(&read_text(&folder.join("current_link_speed"))?)?;
+    let lanes: f64 = read_text(&folder.join("current_link_width"))?.parse().ok()?;
+    let code = if transfers <= 5e9 { 0.8 } else { 128.0 / 130.0 };
+    (lanes > 0.0).then_some(transfers * lanes * code / 8.0)
+}
+
+fn sata(folder: &Path) -> Option<f64> {
+    let links = std::fs::read_dir(folder).ok()?.flatten();
+    let speed = |link: &Path| {
+        let name = link.file_name()?.to_str()?.to_owned();
+        giga(&read_text(&link.join("ata_link").join(name).join("sata_spd"))?)
+    };
+    links.map(|e| e.path()).find_map(|link| speed(&link)).map(|bits| bits * 0.8 / 8.0)
+}
+
+/// A wide port adds its phys up.
+fn sas(folder: &Path) -> Option<f64> {
+    let phys = std::fs::read_dir(folder).ok()?.flatten();
+    let speed = |phy: &Path| {
+        let name = phy.file_name()?.to_str()?.to_owned();
+        giga(&read_text(&phy.join("sas_phy").join(name).join("negotiated_linkrate"))?)
+    };
+    let bits: f64 = phys.filter_map(|e| speed(&e.path())).sum();
+    // SAS-4 (22.5 Gbit/s) codes 128 of 150 bits, all before it eight of ten
+    let code = if bits > 0.0 && bits % 22.5e9 == 0.0 { 128.0 / 150.0 } else { 0.8 };
+    (bits > 0.0).then_some(bits * code / 8.0)
+}
+
+/// A port's nominal gigabits are tenths of gigabytes by the standard's naming.
+fn fibre_channel(folder: &Path, host: &str) -> Option<f64> {
+    giga(&read_text(&folder.join("fc_host").join(host).join("speed"))?).map(|bits| bits / 10.0)
+}
+
+/// `speed` is in megabits a second; 5000 and below are coded eight of ten at
+/// high speeds, which USB 2 is not.
+fn usb(folder: &Path) -> Option<f64> {
+    let megabits: f64 = read_text(&folder.join("speed"))?.parse().ok()?;
+    let code = match megabits {
+        m if m >= 10_000.0 => 128.0 / 132.0,
+        m if m >= 5000.0 => 0.8,
+        _ => 1.0,
+    };
+    (megabits > 0.0).then_some(megabits * 1e6 * code / 8.0)
+}

@@ -1,0 +1,98 @@
+//! sysfs: which devices there are, what they are, and how they stand on each
+//! other. Goes out as a note at the start and after each change.
+//!
+//! Only leaves are summed, so what lies below a device matters: the disk of a
+//! partition, the members of an array, the disk under the file of a loop
+//! device. A loop device over a file that a user process serves (FUSE), that
+//! lies on another machine or in memory is a leaf.
+
+mod block;
+mod class;
+mod links;
+mod stack;
+
+use std::hint::black_box;
+
+use diskwright_base::{Note, Topology};
+
+use crate::live::held::{read_bytes, read_text};
+use crate::live::moment::Moment;
+use crate::live::mountinfo;
+use crate::live::scan::{keyed, lines};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "topology",
+    files: &["/sys/block", "/sys/fs/btrfs", "/proc/self/mountinfo", "/proc/swaps"],
+    explain: "Devices, arrays, filesystems and swap areas, and how they stand on each other.",
+    parse_any: |bytes| _ = black_box(mountinfo::parse(bytes)),
+    open: |_: &Roots, _: &Options| Some(Box::new(Watch::default())),
+};
+
+/// Attributes change without a device coming or going; they are read again so often.
+const AGAIN_NS: u64 = 60_000_000_000;
+
+#[derive(Default)]
+struct Watch {
+    last: Option<Topology>,
+    read_ns: u64,
+    pending: bool,
+    told: bool,
+}
+
+impl Source for Watch {
+    fn tick(&mut self, at: &mut Moment) {
+        self.pending |= at.rescan;
+        let old = at.slow && at.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
+        // changes come in swarms, and with a thousand disks a look is not cheap
+        let rested = at.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
+        if self.last.is_some() && !old && !(self.pending && rested) {
+            return;
+        }
+        self.pending = false;
+        self.read_ns = at.running_ns;
+        let now = read(at.roots);
+        if now.devices.is_empty() && !self.told {
+            self.told = true;
+            let text = format!(
+                "{}: no block device can be seen, so how devices stand on each other is not known",
+                at.roots.sys.join("block").display()
+            );
+            at.notes.push(at.time_ns, Note::UNSEEN, text);
+        }
+        if self.last.as_ref() != Some(&now) {
+            if let Ok(text) = serde_json::to_string(&now) {
+                at.notes.push(at.time_ns, Note::TOPOLOGY, text);
+            }
+            self.last = Some(now);
+        }
+    }
+}
+
+/// Reads the topology of the machine.
+pub fn read(roots: &Roots) -> Topology {
+    let kernel = roots.proc.join("sys/kernel");
+    let (devices, filesystems, swaps) = stack::read(roots);
+    Topology {
+        host: read_text(&kernel.join("hostname")).unwrap_or_default(),
+        kernel: read_text(&kernel.join("osrelease")).unwrap_or_default(),
+        processors: processors(&read_bytes(&roots.proc.join("stat")).unwrap_or_default()),
+        memory_bytes: memory(&read_bytes(&roots.proc.join("meminfo")).unwrap_or_default()),
+        devices,
+        filesystems,
+        swaps,
+    }
+}
+
+fn processors(stat: &[u8]) -> u32 {
+    let online = lines(stat).filter(|l| l.starts_with(b"cpu") && l.get(3).is_some_and(u8::is_ascii_digit)).count();
+    u32::try_from(online).unwrap_or(u32::MAX)
+}
+
+fn memory(meminfo: &[u8]) -> u64 {
+    let total = lines(meminfo).filter_map(keyed).find(|(key, _)| *key == b"MemTotal");
+    total.and_then(|(_, kib)| kib).and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
+}

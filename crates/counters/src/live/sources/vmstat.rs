@@ -1,0 +1,159 @@
+//! `/proc/vmstat`: faults, swapping, reclaim and write-back, and the limits
+//! at which writers are stopped.
+//!
+//! `pgpgin` and `pgpgout` are all block traffic in KiB, files and swap alike;
+//! paging is `pswpin`, `pswpout`, major faults and refaults. Swap on zram
+//! counts as swap here and is no disk traffic; zswap is counted apart.
+//! Kernels before 4.8 kept a number a zone, which are added up.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Layout, Words, keyed, lines};
+use crate::live::totals::{ABSENT, Column, Table, level, total};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "vmstat",
+    files: &["/proc/vmstat"],
+    explain: "Faults, swapping, reclaim, write-back, and the dirty limits.",
+    parse_any: |bytes| {
+        for line in lines(bytes) {
+            if let Some((key, _)) = keyed(line) {
+                black_box(column(key));
+            }
+        }
+    },
+    open: |roots, _: &Options| Some(Box::new(Vmstat::new(roots))),
+};
+
+const PAGING: [Column; 18] = [
+    total("paging.faults", 1.0),
+    total("paging.major_faults", 1.0),
+    total("paging.swap_in_pages", 1.0),
+    total("paging.swap_out_pages", 1.0),
+    total("paging.refaults_file", 1.0),
+    total("paging.refaults_anon", 1.0),
+    total("paging.block_in_bytes", 1024.0),
+    total("paging.block_out_bytes", 1024.0),
+    total("paging.scanned_pages", 1.0),
+    total("paging.scanned_direct_pages", 1.0),
+    total("paging.stolen_pages", 1.0),
+    total("paging.allocation_stalls", 1.0),
+    total("paging.dirtied_pages", 1.0),
+    total("paging.written_pages", 1.0),
+    total("paging.zswap_in_pages", 1.0),
+    total("paging.zswap_out_pages", 1.0),
+    total("paging.oom_kills", 1.0),
+    total("paging.compact_stalls", 1.0),
+];
+const SCANNED: usize = 8;
+const SCANNED_DIRECT: usize = 9;
+/// The two limits stand behind the totals.
+const LIMITS: usize = PAGING.len();
+
+/// Exact names; those of reclaim follow in [`column`].
+const KEYS: [(&str, usize); 17] = [
+    ("pgfault", 0),
+    ("pgmajfault", 1),
+    ("pswpin", 2),
+    ("pswpout", 3),
+    ("workingset_refault_file", 4),
+    // before 5.9 only file pages refaulted
+    ("workingset_refault", 4),
+    ("workingset_refault_anon", 5),
+    ("pgpgin", 6),
+    ("pgpgout", 7),
+    ("nr_dirtied", 12),
+    ("nr_written", 13),
+    ("zswpin", 14),
+    ("zswpout", 15),
+    ("oom_kill", 16),
+    ("compact_stall", 17),
+    ("nr_dirty_threshold", LIMITS),
+    ("nr_dirty_background_threshold", LIMITS + 1),
+];
+
+/// Which number a line belongs to. Lines of one number are added up.
+fn column(key: &[u8]) -> Option<usize> {
+    if let Some((_, column)) = KEYS.iter().find(|(k, _)| k.as_bytes() == key) {
+        return Some(*column);
+    }
+    let starts = |prefix: &str| key.strip_prefix(prefix.as_bytes()).is_some_and(is_zone);
+    if starts("pgscan_direct") {
+        Some(SCANNED_DIRECT)
+    } else if starts("pgscan_kswapd") || starts("pgscan_khugepaged") || starts("pgscan_proactive") {
+        Some(SCANNED)
+    } else if ["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"].into_iter().any(starts) {
+        Some(10)
+    } else if starts("allocstall") {
+        Some(11)
+    } else {
+        None
+    }
+}
+
+/// What may follow a reclaim counter's name: nothing, or a zone's name.
+fn is_zone(rest: &[u8]) -> bool {
+    matches!(rest, b"" | b"_dma" | b"_dma32" | b"_normal" | b"_high" | b"_movable" | b"_device")
+}
+
+struct Vmstat {
+    file: Held,
+    layout: Layout,
+    /// Paging and the memory limits.
+    tables: [Table; 2],
+}
+
+impl Vmstat {
+    fn new(roots: &Roots) -> Vmstat {
+        let page = rustix::param::page_size() as f64;
+        let limits =
+            [level("memory.dirty_threshold_bytes", page), level("memory.dirty_background_threshold_bytes", page)];
+        Vmstat {
+            file: Held::pieces(roots.proc.join("vmstat"), "paging cannot be judged without it"),
+            layout: Layout::default(),
+            tables: [Table::single(&PAGING), Table::single(&limits)],
+        }
+    }
+}
+
+impl Source for Vmstat {
+    fn tick(&mut self, at: &mut Moment) {
+        let Some(text) = self.file.read(at) else {
+            self.tables.iter_mut().for_each(Table::gap);
+            return;
+        };
+        let mut values = [ABSENT; LIMITS + 2];
+        for (number, line) in lines(text).enumerate() {
+            let Some(blank) = memchr::memchr(b' ', line) else { continue };
+            if let Some(column) = self.layout.column(number, &line[..blank], column)
+                && let Some(Some(value)) = Words::new(&line[blank..]).number()
+            {
+                add(&mut values[column], value);
+            }
+        }
+        // what direct reclaim scanned is part of what was scanned
+        if values[SCANNED_DIRECT] != ABSENT {
+            let direct = values[SCANNED_DIRECT];
+            add(&mut values[SCANNED], direct);
+        }
+        for (table, values) in self.tables.iter_mut().zip([&values[..LIMITS], &values[LIMITS..]]) {
+            table.begin();
+            table.fill(0).copy_from_slice(values);
+            table.settle(at);
+        }
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+fn add(to: &mut u64, value: u64) {
+    *to = if *to == ABSENT { value } else { to.wrapping_add(value) };
+}

@@ -1,0 +1,361 @@
+//! From the kernel's running numbers to cells: the one place where wraps,
+//! resets, steps backwards and instances that come and go are settled.
+//!
+//! A source fills a [`Table`] with what it read, a row an instance; then
+//! [`Table::settle`] makes the cells. A total's cell is what was added since
+//! the tick before. Where that cannot be known (first sight, a reset, a number
+//! that went backwards, a tick that was missed) the cell is `NaN`: over a
+//! missed tick the sum would be of more time than the tick covers.
+//!
+//! A column is part of the schema from the first moment an instance has a
+//! value there, so that a field which this kernel lacks is absent rather than
+//! an endless gap.
+
+use diskwright_base::{Note, Series};
+
+use super::moment::Moment;
+
+/// Stands for a value that was not read.
+pub(crate) const ABSENT: u64 = u64::MAX;
+
+/// How a raw number becomes a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The number itself.
+    Level,
+    /// What was added; 64 bits never wrap.
+    Total,
+    /// What was added to a number that the kernel prints with 32 bits.
+    Total32,
+    /// What was added to a sum of 32-bit numbers, each of which wraps by itself.
+    Sum32,
+    /// The source computes it.
+    Computed,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    /// Counter id.
+    pub counter: &'static str,
+    /// Cell times this is the counter's unit.
+    pub scale: f64,
+    /// How the cell is made.
+    pub rule: Rule,
+}
+
+/// A level.
+pub(crate) const fn level(counter: &'static str, scale: f64) -> Column {
+    Column { counter, scale, rule: Rule::Level }
+}
+
+/// A total of 64 bits.
+pub(crate) const fn total(counter: &'static str, scale: f64) -> Column {
+    Column { counter, scale, rule: Rule::Total }
+}
+
+/// A total that wraps at 32 bits.
+pub(crate) const fn total32(counter: &'static str, scale: f64) -> Column {
+    Column { counter, scale, rule: Rule::Total32 }
+}
+
+/// A total of numbers that wrap at 32 bits each.
+pub(crate) const fn sum32(counter: &'static str) -> Column {
+    Column { counter, scale: 1.0, rule: Rule::Sum32 }
+}
+
+/// What a number that went backwards says of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backwards {
+    /// The instance began anew: nothing in the row can be compared.
+    RowBeganAnew,
+    /// This one number is unsteady (idle and iowait are); the others hold.
+    OneNumber,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    seen: bool,
+    gone: bool,
+}
+
+/// Rows of instances, columns of counters.
+#[derive(Debug)]
+pub(crate) struct Table {
+    what: &'static str,
+    columns: Vec<Column>,
+    backwards: Backwards,
+    rows: Vec<Row>,
+    now: Vec<u64>,
+    before: Vec<u64>,
+    cells: Vec<f64>,
+    shown: Vec<bool>,
+    order: Vec<usize>,
+    changed: bool,
+}
+
+impl Table {
+    /// An empty table; `what` names an instance in notes (`disk`, `processor`).
+    pub fn new(what: &'static str, columns: &[Column], backwards: Backwards) -> Table {
+        Table {
+            what,
+            columns: columns.to_vec(),
+            backwards,
+            rows: Vec::new(),
+            now: Vec::new(),
+            before: Vec::new(),
+            cells: Vec::new(),
+            shown: Vec::new(),
+            order: Vec::new(),
+            changed: false,
+        }
+    }
+
+    /// A table whose only instance has no name.
+    pub fn single(columns: &[Column]) -> Table {
+        let mut table = Table::new("", columns, Backwards::OneNumber);
+        table.row("");
+        table
+    }
+
+    /// Forgets what this tick brought so far.
+    pub fn begin(&mut self) {
+        self.now.fill(ABSENT);
+        for row in &mut self.rows {
+            row.seen = false;
+        }
+    }
+
+    /// The row of an instance, made where there is none.
+    pub fn row(&mut self, name: &str) -> usize {
+        if let Some(at) = self.find(name) {
+            return at;
+        }
+        self.rows.push(Row { name: name.to_owned(), seen: false, gone: false });
+        let cells = self.rows.len() * self.columns.len();
+        self.now.resize(cells, ABSENT);
+        self.before.resize(cells, ABSENT);
+        self.cells.resize(cells, f64::NAN);
+        self.shown.resize(cells, false);
+        self.rows.len() - 1
+    }
+
+    /// The row of an instance.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.rows.iter().position(|r| r.name == name)
+    }
+
+    /// True where row `at` is that of the instance.
+    pub fn is_row(&self, at: usize, name: &[u8]) -> bool {
+        self.rows.get(at).is_some_and(|r| r.name.as_bytes() == name)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Name of a row.
+    pub fn name(&self, row: usize) -> &str {
+        &self.rows[row].name
+    }
+
+    /// The raw numbers of a row, to be filled; the row counts as seen.
+    pub fn fill(&mut self, row: usize) -> &mut [u64] {
+        self.rows[row].seen = true;
+        let width = self.columns.len();
+        &mut self.now[row * width..(row + 1) * width]
+    }
+
+    /// Makes the totals of the next tick gaps: what was read before cannot be
+    /// compared with what comes.
+    pub fn forget(&mut self) {
+        self.before.fill(ABSENT);
+    }
+
+    /// The same for one row.
+    pub fn forget_row(&mut self, row: usize) {
+        let width = self.columns.len();
+        self.before[row * width..(row + 1) * width].fill(ABSENT);
+    }
+
+    /// True where the instance was not there at the last tick.
+    pub fn is_gone(&self, row: usize) -> bool {
+        self.rows[row].gone
+    }
+
+    /// True where any instance was not there at the last tick.
+    pub fn any_gone(&self) -> bool {
+        self.rows.iter().any(|r| r.gone)
+    }
+
+    /// True where the cell is part of the schema.
+    pub fn is_shown(&self, row: usize, column: usize) -> bool {
+        self.shown[row * self.columns.len() + column]
+    }
+
+    /// Makes the cells from what was filled in.
+    pub fn settle(&mut self, at: &mut Moment) {
+        for row in 0..self.rows.len() {
+            if self.rows[row].seen {
+                self.settle_row(row, at);
+            } else {
+                self.settle_gone(row, at);
+            }
+        }
+        self.before.copy_from_slice(&self.now);
+    }
+
+    fn settle_gone(&mut self, row: usize, at: &mut Moment) {
+        let width = self.columns.len();
+        self.cells[row * width..(row + 1) * width].fill(f64::NAN);
+        let entry = &mut self.rows[row];
+        if !entry.gone {
+            entry.gone = true;
+            if !entry.name.is_empty() {
+                let (what, name) = (self.what, &entry.name);
+                at.notes.push(at.time_ns, Note::GAP, format!("{what} {name} is gone"));
+            }
+        }
+    }
+
+    fn settle_row(&mut self, row: usize, at: &mut Moment) {
+        if self.rows[row].gone {
+            self.rows[row].gone = false;
+            if !self.rows[row].name.is_empty() {
+                let text = format!("{} {} is back", self.what, self.rows[row].name);
+                at.notes.push(at.time_ns, Note::GAP, text);
+            }
+        }
+        let width = self.columns.len();
+        let mut wrong = None;
+        for (c, column) in self.columns.iter().enumerate() {
+            let i = row * width + c;
+            let (now, before) = (self.now[i], self.before[i]);
+            if now == ABSENT {
+                self.cells[i] = f64::NAN;
+                continue;
+            }
+            if !self.shown[i] && column.rule != Rule::Computed {
+                self.shown[i] = true;
+                self.changed = true;
+            }
+            self.cells[i] = match column.rule {
+                Rule::Level => now as f64,
+                Rule::Computed => f64::NAN,
+                _ if before == ABSENT => f64::NAN,
+                rule => added(rule, before, now).map_or_else(
+                    || {
+                        wrong = wrong.or(Some((c, rule)));
+                        f64::NAN
+                    },
+                    |n| n as f64,
+                ),
+            };
+        }
+        if let Some((column, rule)) = wrong {
+            self.went_backwards(row, column, rule, at);
+        }
+    }
+
+    fn went_backwards(&mut self, row: usize, column: usize, rule: Rule, at: &mut Moment) {
+        let anew = self.backwards == Backwards::RowBeganAnew && rule == Rule::Total;
+        if anew {
+            let width = self.columns.len();
+            for (c, column) in self.columns.iter().enumerate() {
+                if column.rule != Rule::Level {
+                    self.cells[row * width + c] = f64::NAN;
+                }
+            }
+        }
+        let (counter, name) = (self.columns[column].counter, &self.rows[row].name);
+        let key: &str = if anew { name } else { counter };
+        at.notes.limited(at.time_ns, Note::GAP, key, || {
+            let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
+            let then =
+                if anew { "; it began anew, so this tick says nothing of it" } else { ": no value for this tick" };
+            format!("{counter}{of} went backwards{then}")
+        });
+    }
+
+    /// Nothing could be read at this tick: every cell is a gap, and so are
+    /// the totals of the next one.
+    pub fn gap(&mut self) {
+        self.cells.fill(f64::NAN);
+        self.now.fill(ABSENT);
+        self.before.fill(ABSENT);
+    }
+
+    /// A cell after [`Table::settle`].
+    pub fn cell(&self, row: usize, column: usize) -> f64 {
+        self.cells[row * self.columns.len() + column]
+    }
+
+    /// Sets a computed cell after [`Table::settle`].
+    pub fn compute(&mut self, row: usize, column: usize, value: f64) {
+        let i = row * self.columns.len() + column;
+        self.cells[i] = value;
+        if !self.shown[i] {
+            self.shown[i] = true;
+            self.changed = true;
+        }
+    }
+
+    /// Drops the rows that `keep` refuses. Row numbers change.
+    pub fn retain(&mut self, keep: impl Fn(&str, bool) -> bool) {
+        let width = self.columns.len();
+        for row in (0..self.rows.len()).rev() {
+            if keep(&self.rows[row].name, self.rows[row].gone) {
+                continue;
+            }
+            self.changed = true;
+            self.rows.remove(row);
+            let range = row * width..(row + 1) * width;
+            self.now.drain(range.clone());
+            self.before.drain(range.clone());
+            self.cells.drain(range.clone());
+            self.shown.drain(range);
+        }
+    }
+
+    /// True once after the shown columns changed.
+    pub fn take_changed(&mut self) -> bool {
+        if self.changed {
+            self.order = (0..self.shown.len()).filter(|&i| self.shown[i]).collect();
+        }
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Adds its series, in the order of its cells.
+    pub fn series(&self, out: &mut Vec<Series>) {
+        let width = self.columns.len();
+        out.extend(self.order.iter().map(|&i| {
+            let column = &self.columns[i % width];
+            Series { counter: column.counter.into(), instance: self.rows[i / width].name.clone(), scale: column.scale }
+        }));
+    }
+
+    /// Adds its cells.
+    pub fn cells(&self, out: &mut Vec<f64>) {
+        if self.order.len() == self.cells.len() {
+            out.extend_from_slice(&self.cells);
+        } else {
+            out.extend(self.order.iter().map(|&i| self.cells[i]));
+        }
+    }
+}
+
+/// What was added between two readings; `None` where the number went backwards.
+fn added(rule: Rule, before: u64, now: u64) -> Option<u64> {
+    const HALF: u64 = 1 << 31;
+    let around = u64::from((now as u32).wrapping_sub(before as u32));
+    match rule {
+        Rule::Sum32 => (around < HALF).then_some(around),
+        _ if now >= before => Some(now - before),
+        // Only a number that was high can have wrapped. A low one that went
+        // back is a small unsteadiness, or began anew.
+        Rule::Total32 => (before >> 32 == 0 && before >= HALF && around < HALF).then_some(around),
+        _ => None,
+    }
+}

@@ -1,0 +1,46 @@
+//! The sampler on the machine that runs the tests: whatever it is, a row fits
+//! its schema, every series is of the catalogue, and no value is negative.
+
+use diskwright_base::{Catalogue, Note, ProcessTable, Topology};
+use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+
+#[test]
+fn two_ticks_of_this_machine() {
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
+    sampler.tick();
+    assert_eq!(sampler.stamp().elapsed_ns, 0);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    sampler.tick();
+    assert!(sampler.stamp().elapsed_ns >= 20_000_000);
+    let schema = sampler.schema().clone();
+    assert_eq!(schema.series.len(), sampler.row().len());
+    let mut seen = std::collections::HashSet::new();
+    for (series, cell) in schema.series.iter().zip(sampler.row()) {
+        assert!(seen.insert((&series.counter, &series.instance)), "{series:?} stands there twice");
+        assert!(cell.is_nan() || *cell >= 0.0, "{series:?} is {cell}");
+    }
+    for note in sampler.take_notes() {
+        println!("{}: {}", note.kind, note.text);
+        match note.kind.as_str() {
+            Note::TOPOLOGY => drop(serde_json::from_str::<Topology>(&note.text).unwrap()),
+            Note::PROCESSES => drop(serde_json::from_str::<ProcessTable>(&note.text).unwrap()),
+            _ => {}
+        }
+    }
+    for (series, cell) in schema.series.iter().zip(sampler.row()) {
+        println!("{} {:?} {}", series.counter, series.instance, cell * series.scale);
+    }
+}
+
+#[test]
+fn every_series_is_of_the_catalogue() {
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
+    sampler.tick();
+    if Catalogue::builtin().counters().len() < 60 {
+        println!("skipped: the catalogue is not filled yet");
+        return;
+    }
+    for series in &sampler.schema().series {
+        assert!(Catalogue::builtin().get(&series.counter).is_some(), "{} is not in the catalogue", series.counter);
+    }
+}
