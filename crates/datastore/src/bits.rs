@@ -1,0 +1,104 @@
+//! Whole numbers in as few bytes as they need, and a cursor that refuses to
+//! read past the end.
+
+/// Small magnitudes of either sign become small unsigned numbers.
+pub(crate) fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// The way back.
+pub(crate) fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Appends seven bits a byte, low bits first.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Reads a slice from its start.
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { rest: bytes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if part << shift >> shift != part {
+                return None;
+            }
+            value |= part << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
+    }
+
+    /// A length, then as many bytes of text.
+    pub fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        std::str::from_utf8(self.bytes(length)?).ok()
+    }
+}
+
+/// Appends a text so that [`Cursor::text`] reads it.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_varint(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        for value in [0, 1, -1, 63, -64, 64, 300, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            put_varint(&mut out, zigzag(value));
+            let mut cursor = Cursor::new(&out);
+            assert_eq!(cursor.varint().map(unzigzag), Some(value));
+            assert!(cursor.is_empty());
+            assert_eq!(Cursor::new(&out[..out.len() - 1]).varint(), None, "cut short");
+        }
+    }
+
+    #[test]
+    fn an_overlong_number_is_refused() {
+        let mut bytes = vec![0xff; 9];
+        bytes.push(0x02);
+        assert_eq!(Cursor::new(&bytes).varint(), None);
+    }
+}

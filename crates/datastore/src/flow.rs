@@ -1,0 +1,110 @@
+//! The order in which notes leave a reader: those of a frame's stretch before
+//! the frame, bookmarks among them, and in a window those that describe the
+//! machine although they are older.
+
+use diskwright_base::Note;
+
+use crate::error::StoreError;
+use crate::format::NOTES;
+use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
+use crate::segment::{Peek, Scanner};
+
+/// Most notes that wait for their frame.
+const MOST_WAITING: usize = 1024;
+/// Most notes that are remembered as describing the machine.
+const MOST_STANDING: usize = 256;
+
+/// Notes on their way out.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub marks: Option<Scanner>,
+    /// The next bookmark, read ahead.
+    ahead: Vec<Note>,
+    /// Notes that describe the machine as of now, to know repetitions by.
+    standing: Vec<StoredNote>,
+    waiting: Vec<Note>,
+}
+
+impl Flow {
+    /// An empty flow over all times.
+    pub fn new(marks: Option<Scanner>) -> Flow {
+        let (ahead, standing, waiting) = (Vec::new(), Vec::new(), Vec::new());
+        Flow { from_ns: i64::MIN, to_ns: i64::MAX, marks, ahead, standing, waiting }
+    }
+
+    /// Takes notes in from a record.
+    pub fn take(&mut self, notes: impl IntoIterator<Item = StoredNote>) {
+        for stored in notes {
+            let StoredNote { flags, note } = stored;
+            let latest = flags & KEEP_LATEST != 0;
+            let stands = latest || flags & KEEP_EACH != 0;
+            if stands {
+                let known = self.standing.iter().any(|s| s.note == note);
+                if known && flags & REPEATED != 0 {
+                    continue;
+                }
+                self.standing.retain(|s| s.note.kind != note.kind || !latest && s.note.text != note.text);
+                if self.standing.len() == MOST_STANDING {
+                    self.standing.remove(0);
+                }
+                self.standing.push(StoredNote { flags, note: note.clone() });
+            }
+            if note.time_ns < self.from_ns && stands {
+                // Only the newest of its kind is wanted at the window's start.
+                self.waiting.retain(|n| !latest || n.kind != note.kind || n.time_ns >= self.from_ns);
+            } else if note.time_ns < self.from_ns || note.time_ns > self.to_ns {
+                continue;
+            }
+            self.waiting.push(note);
+        }
+    }
+
+    /// True when so many notes wait that they should leave without a frame.
+    pub fn is_crowded(&self) -> bool {
+        self.waiting.len() >= MOST_WAITING
+    }
+
+    /// Gives out the notes up to `until_ns`, oldest first.
+    pub fn release(&mut self, until_ns: i64) -> Result<Vec<Note>, StoreError> {
+        let (mut out, later) = std::mem::take(&mut self.waiting).into_iter().partition(|n| n.time_ns <= until_ns);
+        self.waiting = later;
+        self.release_marks(until_ns, &mut out)?;
+        out.sort_by_key(|note: &Note| note.time_ns);
+        Ok(out)
+    }
+
+    fn release_marks(&mut self, until_ns: i64, out: &mut Vec<Note>) -> Result<(), StoreError> {
+        loop {
+            let (from, to) = (self.from_ns, self.to_ns);
+            let (due, later): (Vec<Note>, Vec<Note>) = self.ahead.drain(..).partition(|note| note.time_ns <= until_ns);
+            out.extend(due.into_iter().filter(|n| n.time_ns >= from && n.time_ns <= to));
+            self.ahead = later;
+            if !self.ahead.is_empty() || !self.read_ahead()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the next record of bookmarks; false at their end.
+    fn read_ahead(&mut self) -> Result<bool, StoreError> {
+        let Some(scanner) = &mut self.marks else { return Ok(false) };
+        loop {
+            match scanner.peek()? {
+                Peek::Record(header) => {
+                    let payload = scanner.take(&header)?;
+                    if header.kind != NOTES {
+                        continue;
+                    }
+                    if let Some((_, notes)) = payload.and_then(notes::parse) {
+                        self.ahead.extend(notes.into_iter().map(|stored| stored.note));
+                        return Ok(true);
+                    }
+                }
+                Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
+                Peek::Lost { .. } | Peek::End => return Ok(false),
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The log's format, version 1.
+//!
+//! A log is a directory:
+//!
+//! ```text
+//! 00000001.dwlog, 00000002.dwlog, ...   segments; a segment stands alone
+//! tail                                  ticks that no block holds yet
+//! marks.dwlog                           bookmarks, by whoever sets them
+//! lock                                  held while a recorder runs; its pid
+//! ```
+//!
+//! Every file but `lock` is a sequence of records and is only ever appended
+//! to; `tail` is cut back whenever a block takes over its ticks. Numbers are
+//! little-endian. A record is a header of 16 bytes and a payload:
+//!
+//! ```text
+//! 0   4  sync mark D1 5C 3A 7E
+//! 4   1  kind: 1 head, 2 schema, 3 block, 4 notes, 5 tick, 6 end
+//! 5   3  length of the payload, bytes
+//! 8   4  CRC-32 of the payload
+//! 12  4  CRC-32 of bytes 0 to 11
+//! ```
+//!
+//! A header that is sound but whose payload is not costs that record alone.
+//! Where a header is not sound, the reader looks for the next sync mark that
+//! starts a record with both checksums right. Either way it says what it
+//! passed over.
+//!
+//! - **head** opens a file: 15 bytes `diskwright log\n`, version u16, role u8
+//!   (0 segment, 1 tail, 2 marks), segment number u32, number of the next tick
+//!   u64, number of the next note u64.
+//! - **schema**: id u64, then (zstd) the names of the series; see `schema.rs`.
+//!   Blocks and ticks name the schema they follow by its id.
+//! - **block**: the ticks of a minute or two, in columns: number of the first
+//!   tick u64, first and last wall time i64 (nanoseconds; never falling within
+//!   a block), schema id u64, number of the next note u64, ticks u16, columns
+//!   u32, then the code of `codec.rs`. A reader passes over a block whose times
+//!   it does not want.
+//! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
+//! - **tick**: one tick, only in `tail`; see `tail.rs`.
+//! - **end** closes a segment: number of the next tick u64, least and greatest
+//!   wall time i64 (least above greatest: no tick).
+//!
+//! Ticks and notes are numbered from 0 over the life of the log. So a reader
+//! knows how many ticks a damaged stretch held, and a tick that is found both
+//! in a block and in the tail is taken once: killed between the writing of a
+//! block and the cutting of the tail, a recorder leaves both.
+//!
+//! A tick is in the tail when `push` returns, so a killed recorder loses none.
+//! The next recorder moves what the tail holds into the first block of a new
+//! segment. A segment starts with its schema and the notes that describe the
+//! machine, so that the oldest segments can be deleted, or one be sent away.
+
+use std::path::Path;
+
+use crate::error::StoreError;
+
+/// The format, in prose, as the program prints it.
+pub fn explain() -> String {
+    let text = include_str!("format.rs");
+    let essay = text.lines().take_while(|l| l.starts_with("//!"));
+    essay.map(|l| l.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_owned() + "\n").collect()
+}
+
+pub(crate) const VERSION: u16 = 1;
+pub(crate) const MAGIC: &[u8; 15] = b"diskwright log\n";
+pub(crate) const SYNC: [u8; 4] = [0xD1, 0x5C, 0x3A, 0x7E];
+pub(crate) const HEADER: usize = 16;
+/// Longest payload that the header can tell.
+pub(crate) const MAX_PAYLOAD: usize = (1 << 24) - 1;
+/// Most series in a schema.
+pub(crate) const MAX_SERIES: usize = 1 << 17;
+/// Most ticks in a block.
+pub(crate) const MAX_TICKS: usize = 1024;
+/// Most cells in a block: what a reader may be made to set aside, times 8 bytes.
+pub(crate) const MAX_CELLS: usize = 1 << 22;
+
+pub(crate) const HEAD: u8 = 1;
+pub(crate) const SCHEMA: u8 = 2;
+pub(crate) const BLOCK: u8 = 3;
+pub(crate) const NOTES: u8 = 4;
+pub(crate) const TICK: u8 = 5;
+pub(crate) const END: u8 = 6;
+
+/// Length of a whole head record.
+pub(crate) const HEAD_SPAN: u64 = (HEADER + 15 + 2 + 1 + 4 + 8 + 8) as u64;
+/// Length of a block's payload before the code begins.
+pub(crate) const BLOCK_FIXED: usize = 8 * 5 + 2 + 4;
+
+/// A sound header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub kind: u8,
+    pub length: usize,
+    pub crc: u32,
+}
+
+impl Header {
+    /// Reads a header; `None` where it is not sound.
+    pub fn parse(bytes: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
+        if bytes[..4] != SYNC || u32_at(bytes, 12)? != crc32fast::hash(&bytes[..12]) {
+            return None;
+        }
+        let length = u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]) as usize;
+        Some(Header { kind: bytes[4], length, crc: u32_at(bytes, 8)? })
+    }
+
+    /// The whole record's length, bytes.
+    pub fn span(&self) -> u64 {
+        (HEADER + self.length) as u64
+    }
+}
+
+/// Starts a record at the end of `out`; `close` completes it.
+pub(crate) fn open_record(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    start
+}
+
+/// Completes the record begun at `start`. False (and nothing is left of it)
+/// when its payload is longer than a record can be.
+pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
+    let (header, payload) = out[start..].split_at_mut(HEADER);
+    if payload.len() > MAX_PAYLOAD {
+        out.truncate(start);
+        return false;
+    }
+    header[..4].copy_from_slice(&SYNC);
+    header[4] = kind;
+    header[5..8].copy_from_slice(&(payload.len() as u32).to_le_bytes()[..3]);
+    header[8..12].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    let crc = crc32fast::hash(&header[..12]);
+    header[12..].copy_from_slice(&crc.to_le_bytes());
+    true
+}
+
+/// What a head record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub role: Role,
+    pub segment: u32,
+    pub next_tick: u64,
+    pub next_note: u64,
+}
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Segment = 0,
+    Tail = 1,
+    Marks = 2,
+}
+
+impl Head {
+    /// Appends the head as a record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = open_record(out);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.push(self.role as u8);
+        out.extend_from_slice(&self.segment.to_le_bytes());
+        out.extend_from_slice(&self.next_tick.to_le_bytes());
+        out.extend_from_slice(&self.next_note.to_le_bytes());
+        close_record(out, start, HEAD);
+    }
+
+    /// Reads a head's payload; `None` where it is none. A later version is an
+    /// error, because nothing behind it can be trusted to mean what we think.
+    pub fn parse(payload: &[u8], file: &Path) -> Result<Option<Head>, StoreError> {
+        let Some(version) = payload.strip_prefix(MAGIC).and_then(|rest| u16_at(rest, 0)) else {
+            return Ok(None);
+        };
+        if version != VERSION {
+            let offset = (HEADER + MAGIC.len()) as u64;
+            return Err(StoreError::NewerVersion { path: file.to_owned(), offset, found: version, known: VERSION });
+        }
+        Ok(Head::fields(&payload[MAGIC.len() + 2..]))
+    }
+
+    fn fields(bytes: &[u8]) -> Option<Head> {
+        let role = match bytes.first()? {
+            0 => Role::Segment,
+            1 => Role::Tail,
+            2 => Role::Marks,
+            _ => return None,
+        };
+        Some(Head { role, segment: u32_at(bytes, 1)?, next_tick: u64_at(bytes, 5)?, next_note: u64_at(bytes, 13)? })
+    }
+}
+
+/// The part of a block's payload that stands before the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHead {
+    pub first_tick: u64,
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub schema: u64,
+    pub next_note: u64,
+    pub ticks: usize,
+    pub columns: usize,
+}
+
+impl BlockHead {
+    /// Appends it to an open record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.first_tick.to_le_bytes());
+        out.extend_from_slice(&self.from_ns.to_le_bytes());
+        out.extend_from_slice(&self.to_ns.to_le_bytes());
+        out.extend_from_slice(&self.schema.to_le_bytes());
+        out.extend_from_slice(&self.next_note.to_le_bytes());
+        out.extend_from_slice(&(self.ticks as u16).to_le_bytes());
+        out.extend_from_slice(&(self.columns as u32).to_le_bytes());
+    }
+
+    /// Reads it and refuses sizes that no writer makes.
+    pub fn parse(payload: &[u8]) -> Option<BlockHead> {
+        let head = BlockHead {
+            first_tick: u64_at(payload, 0)?,
+            from_ns: u64_at(payload, 8)? as i64,
+            to_ns: u64_at(payload, 16)? as i64,
+            schema: u64_at(payload, 24)?,
+            next_note: u64_at(payload, 32)?,
+            ticks: usize::from(u16_at(payload, 40)?),
+            columns: u32_at(payload, 42)? as usize,
+        };
+        let cells = head.ticks.checked_mul(head.columns)?;
+        let sane = head.ticks > 0 && head.ticks <= MAX_TICKS && head.columns <= MAX_SERIES && cells <= MAX_CELLS;
+        sane.then_some(head)
+    }
+}
+
+/// What an end record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub next_tick: u64,
+    pub least_ns: i64,
+    pub most_ns: i64,
+}
+
+impl End {
+    /// Length of the whole record.
+    pub const SPAN: u64 = HEADER as u64 + 24;
+
+    /// Appends it as a record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = open_record(out);
+        out.extend_from_slice(&self.next_tick.to_le_bytes());
+        out.extend_from_slice(&self.least_ns.to_le_bytes());
+        out.extend_from_slice(&self.most_ns.to_le_bytes());
+        close_record(out, start, END);
+    }
+
+    /// Reads its payload.
+    pub fn parse(payload: &[u8]) -> Option<End> {
+        Some(End {
+            next_tick: u64_at(payload, 0)?,
+            least_ns: u64_at(payload, 8)? as i64,
+            most_ns: u64_at(payload, 16)? as i64,
+        })
+    }
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Name of a segment's file.
+pub(crate) fn segment_name(number: u32) -> String {
+    format!("{number:08}.dwlog")
+}
+
+/// Number of a segment by its file name; `None` for other files.
+pub(crate) fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(".dwlog")?;
+    let plain = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+pub(crate) const TAIL: &str = "tail";
+pub(crate) const MARKS: &str = "marks.dwlog";
+pub(crate) const LOCK: &str = "lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_with_any_flipped_bit_is_refused() {
+        let mut record = Vec::new();
+        Head { role: Role::Segment, segment: 7, next_tick: 8, next_note: 9 }.write(&mut record);
+        let header = Header::parse(&record).expect("just written");
+        assert_eq!(header.span() as usize, record.len());
+        for bit in 0..HEADER * 8 {
+            let mut flipped = record.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::parse(&flipped), None, "bit {bit}");
+        }
+        let head = Head::parse(&record[HEADER..], Path::new("x")).expect("our version").expect("a head");
+        assert_eq!((head.segment, head.next_tick, head.next_note), (7, 8, 9));
+    }
+
+    #[test]
+    fn segment_names_are_numbers_and_nothing_else() {
+        assert_eq!(segment_number(&segment_name(12)), Some(12));
+        assert_eq!(segment_number("123456789.dwlog"), Some(123456789));
+        for other in ["marks.dwlog", "0000001.dwlog", "+0000001.dwlog", "00000001.dwlog.gz", "tail"] {
+            assert_eq!(segment_number(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_explanation_is_the_essay_at_the_top() {
+        let text = explain();
+        assert!(text.starts_with("The log's format, version 1."));
+        assert!(text.contains("sync mark D1 5C 3A 7E") && !text.contains("use std"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Notes in a record.
+//!
+//! Payload: number of the first note u64, length of the plain bytes u32,
+//! compressed bytes. Plain bytes: for each note its flags, time (as the
+//! difference from the note before), kind and text.
+
+use diskwright_base::Note;
+
+use crate::bits::{Cursor, put_text, put_varint, unzigzag, zigzag};
+use crate::format::{NOTES, close_record, open_record, u32_at, u64_at};
+
+/// The newest note of this kind describes the machine: it is repeated at the
+/// start of each segment.
+pub(crate) const KEEP_LATEST: u8 = 1;
+/// So is every different note of this kind.
+pub(crate) const KEEP_EACH: u8 = 2;
+/// A repetition, which a reader coming from the segment before passes over.
+pub(crate) const REPEATED: u8 = 4;
+
+/// Longest plain form of a record's notes; a longer text is cut by the writer.
+pub(crate) const MOST_PLAIN: usize = 1 << 23;
+
+/// A note and how it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredNote {
+    pub flags: u8,
+    pub note: Note,
+}
+
+/// Bytes that a note takes at most before it is compressed.
+pub(crate) fn plain_length(note: &Note) -> usize {
+    note.kind.len() + note.text.len() + 32
+}
+
+/// Appends the notes as a record. `plain` is scratch.
+pub(crate) fn write(out: &mut Vec<u8>, plain: &mut Vec<u8>, first: u64, notes: &[StoredNote]) -> bool {
+    plain.clear();
+    let mut before = 0i64;
+    for StoredNote { flags, note } in notes {
+        plain.push(*flags);
+        put_varint(plain, zigzag(note.time_ns.wrapping_sub(before)));
+        put_text(plain, &note.kind);
+        put_text(plain, &note.text);
+        before = note.time_ns;
+    }
+    let start = open_record(out);
+    out.extend_from_slice(&first.to_le_bytes());
+    out.extend_from_slice(&(plain.len() as u32).to_le_bytes());
+    pack(plain, out);
+    close_record(out, start, NOTES)
+}
+
+/// Number of the first note and the notes of a payload.
+pub(crate) fn parse(payload: &[u8]) -> Option<(u64, Vec<StoredNote>)> {
+    let first = u64_at(payload, 0)?;
+    let length = u32_at(payload, 8)? as usize;
+    if length > MOST_PLAIN {
+        return None;
+    }
+    let plain = unpack(&payload[12..], length)?;
+    let mut cursor = Cursor::new(&plain);
+    let mut notes = Vec::new();
+    let mut before = 0i64;
+    while !cursor.is_empty() {
+        let flags = cursor.byte()?;
+        before = before.wrapping_add(unzigzag(cursor.varint()?));
+        let kind = cursor.text()?.to_owned();
+        let text = cursor.text()?.to_owned();
+        notes.push(StoredNote { flags, note: Note { time_ns: before, kind, text } });
+    }
+    Some((first, notes))
+}
+
+/// Number of the note after these; repetitions have no number of their own.
+pub(crate) fn after(first: u64, notes: &[StoredNote]) -> u64 {
+    let counted = notes.iter().filter(|n| n.flags & REPEATED == 0).count();
+    first.saturating_add(counted as u64)
+}
+
+/// Level that zstd works at. Notes are small and few.
+const ZSTD_LEVEL: i32 = 12;
+
+/// Appends `plain` compressed, or as it is after a 0 where that is shorter.
+pub(crate) fn pack(plain: &[u8], out: &mut Vec<u8>) {
+    match zstd::bulk::compress(plain, ZSTD_LEVEL) {
+        Ok(packed) if packed.len() < plain.len() => {
+            out.push(1);
+            out.extend_from_slice(&packed);
+        }
+        _ => {
+            out.push(0);
+            out.extend_from_slice(plain);
+        }
+    }
+}
+
+/// What `pack` made, if it is exactly `length` bytes long.
+pub(crate) fn unpack(packed: &[u8], length: usize) -> Option<Vec<u8>> {
+    let (form, bytes) = packed.split_first()?;
+    let plain = match form {
+        0 if bytes.len() == length => bytes.to_owned(),
+        1 => zstd::bulk::decompress(bytes, length).ok()?,
+        _ => return None,
+    };
+    (plain.len() == length).then_some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::HEADER;
+
+    #[test]
+    fn notes_come_back() {
+        let note = |time_ns, text: &str| StoredNote { flags: KEEP_EACH, note: Note::new(time_ns, Note::UNSEEN, text) };
+        let notes = [note(5, "io of others"), note(-3, ""), note(i64::MIN, &"long ".repeat(1000)), note(i64::MAX, "ü")];
+        let mut record = Vec::new();
+        assert!(write(&mut record, &mut Vec::new(), 77, &notes));
+        assert!(record.len() < 200);
+        assert_eq!(parse(&record[HEADER..]), Some((77, notes.to_vec())));
+    }
+
+    #[test]
+    fn a_wrong_length_is_refused() {
+        let mut packed = Vec::new();
+        pack(&[7; 1000], &mut packed);
+        assert!(packed.len() < 100);
+        assert_eq!(unpack(&packed, 1000), Some(vec![7; 1000]));
+        assert_eq!(unpack(&packed, 999), None);
+        assert_eq!(unpack(&packed, 1001), None);
+    }
+}

@@ -1,0 +1,539 @@
+//! The reader's side of a log: frames and notes of a window of time, beside a
+//! live recorder too, in memory that does not depend on the log's length.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, Schema};
+
+use crate::account::Account;
+use crate::codec;
+use crate::damage::{Damage, Loss};
+use crate::error::StoreError;
+use crate::flow::Flow;
+use crate::format::{
+    BLOCK, BLOCK_FIXED, BlockHead, END, End, HEAD, Head, Header, MARKS, MAX_CELLS, NOTES, Role, SCHEMA, TAIL,
+    segment_name,
+};
+use crate::notes;
+use crate::recover::{self, TailContent};
+use crate::retention;
+use crate::schema;
+use crate::segment::{AHEAD, GLANCE, Peek, Scanner};
+
+/// What [`Reader::next`] came upon.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// The caller's frame has been filled.
+    Frame,
+    /// A note; those of a frame's stretch come before the frame.
+    Note(Note),
+    /// Something was lost here.
+    Damage(Damage),
+}
+
+/// What is read next.
+#[derive(Debug)]
+enum Stage {
+    Segments,
+    /// The tail, and how many of its ticks and cells are done.
+    Tail(TailContent, usize, usize),
+    Rest,
+}
+
+/// What became of a record.
+enum Taken {
+    Frame,
+    Other,
+    Bad,
+}
+
+/// Reads a log from its start to its end.
+#[derive(Debug)]
+pub struct Reader {
+    /// The log's directory, or the single file that is read.
+    path: PathBuf,
+    is_dir: bool,
+    stage: Stage,
+    segment: Option<Scanner>,
+    number: u32,
+    closed: bool,
+    payload: Vec<u8>,
+    schemas: Vec<(u64, Arc<Schema>)>,
+    account: Account,
+    flow: Flow,
+    ready: VecDeque<Item>,
+}
+
+/// Most schemas that are remembered.
+const MOST_SCHEMAS: usize = 16;
+
+impl Reader {
+    /// Opens a log: its directory, or one of its files.
+    ///
+    /// # Errors
+    /// When there is no log, or it was written by a later release, or the
+    /// system refuses.
+    pub fn open(path: &Path) -> Result<Reader, StoreError> {
+        require_log(path)?;
+        let is_dir = path.is_dir();
+        let marks = path.join(MARKS);
+        let marks = if is_dir && marks.exists() { Some(Scanner::open(&marks, AHEAD)?) } else { None };
+        let mut reader = Reader {
+            path: path.to_owned(),
+            is_dir,
+            stage: Stage::Segments,
+            segment: None,
+            number: 0,
+            closed: false,
+            payload: Vec::new(),
+            schemas: Vec::new(),
+            account: Account::default(),
+            flow: Flow::new(marks),
+            ready: VecDeque::new(),
+        };
+        if !is_dir {
+            reader.open_single()?;
+        }
+        Ok(reader)
+    }
+
+    fn open_single(&mut self) -> Result<(), StoreError> {
+        let head = Scanner::open(&self.path, GLANCE)?.head()?;
+        match head.map(|h| h.role) {
+            Some(Role::Tail) => {
+                let bytes = std::fs::read(&self.path).map_err(|e| StoreError::io(&self.path, e))?;
+                self.enter_tail(recover::read_tail(&self.path, bytes)?);
+            }
+            Some(Role::Marks) => {
+                self.flow.marks = Some(Scanner::open(&self.path, AHEAD)?);
+                self.stage = Stage::Rest;
+            }
+            _ => self.segment = Some(Scanner::open(&self.path, AHEAD)?),
+        }
+        Ok(())
+    }
+
+    /// Reads only ticks and notes from `from_ns` to `to_ns`, both included
+    /// (nanoseconds since 1970 UTC). The newest notes that describe the
+    /// machine come from before the window too.
+    pub fn window(&mut self, from_ns: i64, to_ns: i64) {
+        self.flow.from_ns = from_ns;
+        self.flow.to_ns = to_ns;
+    }
+
+    /// Least and greatest tick time of the whole log, by the heads of its
+    /// blocks; `None` where it has no tick.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn range(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        let mut span = None;
+        let mut join = |other: Option<(i64, i64)>| {
+            span = match (span, other) {
+                (Some((a, b)), Some((c, d))) => Some((i64::min(a, c), i64::max(b, d))),
+                (a, b) => a.or(b),
+            }
+        };
+        let tail = match &self.stage {
+            Stage::Tail(content, ..) => content,
+            _ if !self.is_dir => {
+                join(retention::times(&self.path)?);
+                return Ok(span);
+            }
+            _ => {
+                for number in retention::segments(&self.path)? {
+                    join(retention::times(&self.path.join(segment_name(number)))?);
+                }
+                &recover::tail_of(&self.path)?
+            }
+        };
+        tail.ticks.iter().for_each(|t| join(Some((t.tick.time_ns, t.tick.time_ns))));
+        Ok(span)
+    }
+
+    /// The next frame, note or loss; `None` at the end of the log. The frame
+    /// holds a stretch of ticks when the answer is [`Item::Frame`], and
+    /// nothing of worth otherwise.
+    ///
+    /// # Errors
+    /// When a file cannot be read or was written by a later release. What is
+    /// damaged is an item, not an error.
+    pub fn next(&mut self, frame: &mut Frame) -> Result<Option<Item>, StoreError> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            let filled = match &mut self.stage {
+                Stage::Segments => self.segment_step(frame)?,
+                Stage::Tail(..) => self.tail_step(frame)?,
+                Stage::Rest => {
+                    let losses = self.account.give_up();
+                    self.ready.extend(losses.into_iter().map(Item::Damage));
+                    self.release(i64::MAX)?;
+                    if self.ready.is_empty() {
+                        return Ok(None);
+                    }
+                    false
+                }
+            };
+            if filled {
+                self.release(frame.ticks().last().map_or(i64::MIN, |t| t.time_ns))?;
+                self.ready.push_back(Item::Frame);
+            }
+        }
+    }
+
+    fn release(&mut self, until_ns: i64) -> Result<(), StoreError> {
+        self.ready.extend(self.flow.release(until_ns)?.into_iter().map(Item::Note));
+        Ok(())
+    }
+
+    /// Reads on in the segments by a record; true when it filled the frame.
+    fn segment_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
+        let Some(scanner) = &mut self.segment else {
+            self.open_next()?;
+            return Ok(false);
+        };
+        let offset = scanner.at();
+        let header = match scanner.peek()? {
+            Peek::Record(header) => header,
+            Peek::End => {
+                self.end_of_segment(None)?;
+                return Ok(false);
+            }
+            Peek::Lost { offset, bytes, loss } => {
+                match loss {
+                    Loss::Damaged => self.account.lose(scanner.path(), offset, bytes, loss),
+                    _ => self.end_of_segment(Some((offset, bytes)))?,
+                }
+                return Ok(false);
+            }
+        };
+        if header.kind == BLOCK && self.pass_over(&header, offset)? {
+            return Ok(false);
+        }
+        match self.record(&header, offset, frame)? {
+            Taken::Frame => return Ok(true),
+            Taken::Other => {}
+            Taken::Bad => self.account.lose(&self.segment_path(), offset, header.span(), Loss::Damaged),
+        }
+        Ok(false)
+    }
+
+    fn segment_path(&self) -> PathBuf {
+        self.segment.as_ref().map_or(self.path.clone(), |s| s.path().to_owned())
+    }
+
+    /// Passes over a block whose times lie outside the window, unread.
+    fn pass_over(&mut self, header: &Header, offset: u64) -> Result<bool, StoreError> {
+        let Some(scanner) = &mut self.segment else { return Ok(false) };
+        let Some(head) = BlockHead::parse(scanner.glance(header, BLOCK_FIXED)?) else { return Ok(false) };
+        if head.to_ns >= self.flow.from_ns && head.from_ns <= self.flow.to_ns {
+            return Ok(false);
+        }
+        scanner.pass(header);
+        self.reach(offset, head.first_tick, head.next_note);
+        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
+        Ok(true)
+    }
+
+    /// A sound record says what comes next; losses before it are sized by that.
+    fn reach(&mut self, offset: u64, tick: u64, note: u64) {
+        let told = self.account.reach(&self.segment_path(), offset, tick, note);
+        self.ready.extend(told.into_iter().map(Item::Damage));
+    }
+
+    fn record(&mut self, header: &Header, offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        let sound = match &mut self.segment {
+            Some(scanner) => scanner.take(header)?.map(|bytes| payload.extend_from_slice(bytes)).is_some(),
+            None => false,
+        };
+        let taken = match (sound, header.kind) {
+            (false, _) => Ok(Taken::Bad),
+            (_, HEAD) => self.head(&payload, offset),
+            (_, BLOCK) => self.block(&payload, offset, frame),
+            (_, SCHEMA) => Ok(self.schema(&payload)),
+            (_, NOTES) => self.notes(&payload),
+            (_, END) => Ok(self.end(&payload, offset)),
+            // Kinds of a later release that kept the version can be done without.
+            _ => Ok(Taken::Other),
+        };
+        self.payload = payload;
+        taken
+    }
+
+    fn head(&mut self, payload: &[u8], offset: u64) -> Result<Taken, StoreError> {
+        let Some(head) = Head::parse(payload, &self.segment_path())? else { return Ok(Taken::Bad) };
+        self.reach(offset, head.next_tick, head.next_note);
+        Ok(Taken::Other)
+    }
+
+    fn end(&mut self, payload: &[u8], offset: u64) -> Taken {
+        let Some(end) = End::parse(payload) else { return Taken::Bad };
+        self.closed = true;
+        self.reach(offset, end.next_tick, self.account.note.unwrap_or(0));
+        Taken::Other
+    }
+
+    fn schema(&mut self, payload: &[u8]) -> Taken {
+        let id = schema::id(payload);
+        if self.schemas.iter().any(|(known, _)| Some(*known) == id) {
+            return Taken::Other;
+        }
+        let Some((id, schema)) = schema::parse(payload) else { return Taken::Bad };
+        self.learn(id, Arc::new(schema));
+        Taken::Other
+    }
+
+    fn learn(&mut self, id: u64, schema: Arc<Schema>) {
+        if self.schemas.len() == MOST_SCHEMAS {
+            self.schemas.remove(0);
+        }
+        self.schemas.push((id, schema));
+    }
+
+    fn notes(&mut self, payload: &[u8]) -> Result<Taken, StoreError> {
+        let Some((first, notes)) = notes::parse(payload) else { return Ok(Taken::Bad) };
+        if self.account.note.is_none_or(|expected| expected <= first) && !self.account.is_open() {
+            self.account.note = Some(notes::after(first, &notes).max(self.account.note.unwrap_or(0)));
+        } else {
+            // Losses before this are sized by the next block; these are not lost.
+            let counted = notes::after(0, &notes);
+            self.account.note = self.account.note.map(|n| n + counted);
+        }
+        self.flow.take(notes);
+        if self.flow.is_crowded() {
+            self.release(i64::MAX)?;
+        }
+        Ok(Taken::Other)
+    }
+
+    fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
+        let Some(head) = BlockHead::parse(payload) else { return Ok(Taken::Bad) };
+        let Some(schema) = self.find_schema(head.schema)? else { return Ok(Taken::Bad) };
+        if schema.series.len() != head.columns {
+            return Ok(Taken::Bad);
+        }
+        frame.reset(schema, head.ticks);
+        if codec::decode(&payload[BLOCK_FIXED..], head.ticks, frame).is_none() {
+            return Ok(Taken::Bad);
+        }
+        self.reach(offset, head.first_tick, head.next_note);
+        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
+        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
+        let inside = |time: i64| time >= from && time <= to;
+        let first = frame.ticks().iter().position(|t| inside(t.time_ns));
+        let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
+        let (Some(first), Some(last)) = (first, last) else { return Ok(Taken::Other) };
+        frame.keep(first..last + 1);
+        Ok(Taken::Frame)
+    }
+
+    /// A schema by its id: remembered, or borrowed from another segment where
+    /// this one's is damaged.
+    fn find_schema(&mut self, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
+        if let Some((_, schema)) = self.schemas.iter().rev().find(|(known, _)| *known == id) {
+            return Ok(Some(schema.clone()));
+        }
+        if !self.is_dir {
+            return Ok(None);
+        }
+        for number in retention::segments(&self.path)? {
+            if let Some(schema) = recover::schema_of(&self.path.join(segment_name(number)), id)? {
+                self.learn(id, schema.clone());
+                return Ok(Some(schema));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the next segment that the window needs, or goes on to the tail.
+    fn open_next(&mut self) -> Result<(), StoreError> {
+        let numbers = retention::segments(&self.path)?;
+        let Some(&number) = numbers.iter().find(|n| **n > self.number) else {
+            return self.leave_for_tail();
+        };
+        self.number = number;
+        let path = self.path.join(segment_name(number));
+        let limited = self.flow.from_ns != i64::MIN || self.flow.to_ns != i64::MAX;
+        // The newest may be growing: its times are not settled.
+        if limited && numbers.last() != Some(&number) {
+            let outside =
+                |span: Option<(i64, i64)>| span.is_none_or(|(a, b)| b < self.flow.from_ns || a > self.flow.to_ns);
+            if retention::times(&path).is_ok_and(outside) {
+                self.account.skip();
+                return Ok(());
+            }
+        }
+        match Scanner::open(&path, AHEAD) {
+            Ok(scanner) => self.segment = Some(scanner),
+            // Deleted by a recorder that keeps only so much.
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => self.account.skip(),
+            Err(e) => return Err(e),
+        }
+        self.closed = false;
+        Ok(())
+    }
+
+    /// Nothing more stands in this segment, as far as could be seen.
+    fn end_of_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
+        if self.is_dir {
+            let newest = retention::segments(&self.path)?.last().copied();
+            if newest == Some(self.number) {
+                return self.end_of_newest(unfinished);
+            }
+            if self.has_grown()? {
+                return Ok(());
+            }
+        }
+        self.leave_segment(unfinished);
+        if !self.is_dir {
+            self.stage = Stage::Rest;
+        }
+        Ok(())
+    }
+
+    /// True when the segment has got another record since it was looked at.
+    fn has_grown(&mut self) -> Result<bool, StoreError> {
+        let Some(scanner) = &mut self.segment else { return Ok(false) };
+        scanner.refresh()?;
+        Ok(matches!(scanner.peek()?, Peek::Record(_)))
+    }
+
+    /// A recorder may be moving ticks from the tail to the segment just now.
+    /// So the tail is read first: what has left it by then is in the segment.
+    fn end_of_newest(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
+        let content = recover::tail_of(&self.path)?;
+        let newest = retention::segments(&self.path)?.last().copied();
+        if self.has_grown()? || newest != Some(self.number) {
+            return Ok(());
+        }
+        self.leave_segment(unfinished);
+        self.enter_tail(content);
+        Ok(())
+    }
+
+    fn leave_segment(&mut self, unfinished: Option<(u64, u64)>) {
+        let Some(scanner) = self.segment.take() else { return };
+        if self.closed && unfinished.is_none() {
+            return;
+        }
+        // Losses since the last block: the next recorder could not know of
+        // them when it chose its numbers, so numbers cannot size them.
+        let told = self.account.give_up();
+        self.ready.extend(told.into_iter().map(Item::Damage));
+        match unfinished {
+            Some((offset, bytes)) => self.account.lose(scanner.path(), offset, bytes, Loss::Unfinished),
+            None => self.account.lose(scanner.path(), scanner.length(), 0, Loss::Unclosed),
+        }
+    }
+
+    fn leave_for_tail(&mut self) -> Result<(), StoreError> {
+        let content = recover::tail_of(&self.path)?;
+        self.enter_tail(content);
+        Ok(())
+    }
+
+    fn enter_tail(&mut self, content: TailContent) {
+        let expected = self.account.note;
+        let path = self.path.join(TAIL);
+        if let Some(head) = content.head
+            && content.ticks.is_empty()
+        {
+            // An empty tail says that nothing was under way.
+            let (tick, note) = (self.account.tick.unwrap_or(0), self.account.note.unwrap_or(0));
+            let told = self.account.reach(&path, 0, head.next_tick.max(tick), note);
+            self.ready.extend(told.into_iter().map(Item::Damage));
+        }
+        let new = content.notes.iter().filter(|(number, _)| expected.is_none_or(|e| *number >= e));
+        self.flow.take(new.map(|(_, stored)| stored.clone()));
+        self.ready.extend(content.damages.iter().cloned().map(Item::Damage));
+        self.stage = Stage::Tail(content, 0, 0);
+    }
+
+    /// Fills the frame with ticks of the tail that no block has; false (and
+    /// the stage ends) when there are none left.
+    fn tail_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
+        let Stage::Tail(content, done, cell) = &mut self.stage else { return Ok(false) };
+        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
+        let mut filled: Option<u64> = None;
+        let mut told = Vec::new();
+        while let Some(taken) = content.ticks.get(*done).copied() {
+            let Some(schema) = content.schema(taken.schema).cloned() else { break };
+            let width = schema.series.len();
+            if filled.is_some_and(|id| id != taken.schema) || filled.is_some() && frame.is_full() {
+                break;
+            }
+            *done += 1;
+            let row = *cell..*cell + width;
+            *cell = row.end;
+            let fresh = self.account.tick.is_none_or(|expected| taken.number >= expected);
+            if fresh {
+                let note = self.account.note.unwrap_or(0);
+                told.extend(self.account.reach(&self.path.join(TAIL), 0, taken.number, note));
+                self.account.tick = Some(taken.number.saturating_add(1));
+            }
+            if !fresh || taken.tick.time_ns < from || taken.tick.time_ns > to {
+                continue;
+            }
+            if filled.is_none() {
+                let room = (MAX_CELLS / width.max(1)).clamp(1, content.ticks.len() + 1 - *done);
+                frame.reset(schema, room);
+                filled = Some(taken.schema);
+            }
+            frame.push(taken.tick, &content.cells[row]);
+        }
+        self.ready.extend(told.into_iter().map(Item::Damage));
+        if filled.is_none() {
+            self.stage = Stage::Rest;
+        }
+        Ok(filled.is_some())
+    }
+}
+
+/// True where `path` is a log, or a file of one, by its content.
+pub fn is_log(path: &Path) -> bool {
+    require_log(path).is_ok()
+}
+
+/// How far into a file a first sound record is looked for.
+const SEARCH: u64 = 1 << 20;
+
+/// Refuses what is no log, with the place where that shows.
+pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
+    let metadata = std::fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
+    if metadata.is_dir() {
+        let named = !retention::segments(path)?.is_empty() || path.join(TAIL).exists();
+        return named.then_some(()).ok_or_else(|| StoreError::NotALog {
+            path: path.to_owned(),
+            offset: 0,
+            expected: "segment files (00000001.dwlog)",
+            found: "none".into(),
+        });
+    }
+    let mut scanner = Scanner::open(path, GLANCE)?;
+    if scanner.head()?.is_some() {
+        return Ok(());
+    }
+    scanner.limit(SEARCH);
+    let found = match scanner.length() {
+        0 => "an empty file".to_owned(),
+        length if length < crate::format::HEAD_SPAN => format!("a file of {length} bytes"),
+        _ => "other bytes".to_owned(),
+    };
+    // The head may be damaged and the rest sound.
+    loop {
+        match scanner.peek()? {
+            Peek::Record(header) if scanner.take(&header)?.is_some() => return Ok(()),
+            Peek::Record(_) | Peek::Lost { loss: Loss::Damaged, .. } => {}
+            Peek::Lost { .. } | Peek::End => {
+                let expected = "a head record (D1 5C 3A 7E … diskwright log)";
+                return Err(StoreError::NotALog { path: path.to_owned(), offset: 0, expected, found });
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What a log was left with: the numbers to go on from, and what its tail
+//! still holds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use diskwright_base::Schema;
+
+use crate::damage::{Damage, Loss};
+use crate::error::StoreError;
+use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, NOTES, SCHEMA, TAIL, TICK, segment_name};
+use crate::notes::{self, StoredNote};
+use crate::schema;
+use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
+use crate::tail::{self, TailTick};
+
+/// Largest tail that is read; a recorder's is a hundredth of this.
+const MOST_TAIL: u64 = 1 << 26;
+
+/// All that a tail holds.
+#[derive(Debug, Default)]
+pub(crate) struct TailContent {
+    pub head: Option<Head>,
+    pub schemas: Vec<(u64, Arc<Schema>)>,
+    pub ticks: Vec<TailTick>,
+    /// The cells of the ticks, row after row.
+    pub cells: Vec<f64>,
+    pub notes: Vec<(u64, StoredNote)>,
+    pub damages: Vec<Damage>,
+}
+
+impl TailContent {
+    /// Columns of a tick's schema; `None` where the schema is lost.
+    pub fn schema(&self, id: u64) -> Option<&Arc<Schema>> {
+        self.schemas.iter().rev().find(|(known, _)| *known == id).map(|(_, schema)| schema)
+    }
+}
+
+/// The tail's bytes as they are now; empty where there is no tail.
+pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
+    let path = dir.join(TAIL);
+    match std::fs::metadata(&path).map(|m| m.len()) {
+        Ok(length) if length > MOST_TAIL => {
+            Err(StoreError::NotALog { path, offset: 0, expected: "a tail of ticks", found: format!("{length} bytes") })
+        }
+        Ok(_) => match std::fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok((path, Vec::new())),
+            Err(e) => Err(StoreError::io(&path, e)),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok((path, Vec::new())),
+        Err(e) => Err(StoreError::io(&path, e)),
+    }
+}
+
+/// Reads the tail of the log in `dir`.
+pub(crate) fn tail_of(dir: &Path) -> Result<TailContent, StoreError> {
+    let (path, bytes) = tail_bytes(dir)?;
+    read_tail(&path, bytes)
+}
+
+/// Looks for a schema in a segment by its id.
+pub(crate) fn schema_of(path: &Path, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
+    let mut scanner = Scanner::open(path, GLANCE)?;
+    loop {
+        match scanner.peek()? {
+            Peek::Record(header) if header.kind == SCHEMA => {
+                let found = scanner.take(&header)?.and_then(schema::parse);
+                if let Some((_, schema)) = found.filter(|(known, _)| *known == id) {
+                    return Ok(Some(Arc::new(schema)));
+                }
+            }
+            Peek::Record(header) => scanner.pass(&header),
+            Peek::Lost { loss: Loss::Damaged, .. } => {}
+            Peek::Lost { .. } | Peek::End => return Ok(None),
+        }
+    }
+}
+
+/// Reads a tail.
+pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>) -> Result<TailContent, StoreError> {
+    let mut scanner = Scanner::new(Source::Bytes(bytes), path, AHEAD)?;
+    let mut content = TailContent::default();
+    let mut row = Vec::new();
+    let lost = |offset, bytes, loss| Damage { file: path.to_owned(), offset, bytes, ticks: None, notes: None, loss };
+    loop {
+        let offset = scanner.at();
+        match scanner.peek()? {
+            Peek::End => return Ok(content),
+            Peek::Lost { offset, bytes, loss } => {
+                content.damages.push(lost(offset, bytes, loss));
+                if loss != Loss::Damaged {
+                    return Ok(content);
+                }
+            }
+            Peek::Record(header) => {
+                let sound = match scanner.take(&header)? {
+                    Some(payload) => tail_record(header.kind, payload, path, &mut content, &mut row)?,
+                    None => false,
+                };
+                if !sound {
+                    content.damages.push(lost(offset, header.span(), Loss::Damaged));
+                }
+            }
+        }
+    }
+}
+
+/// Takes one record of a tail; false where it makes no sense.
+fn tail_record(
+    kind: u8,
+    payload: &[u8],
+    path: &Path,
+    content: &mut TailContent,
+    row: &mut Vec<f64>,
+) -> Result<bool, StoreError> {
+    match kind {
+        HEAD => content.head = Head::parse(payload, path)?,
+        SCHEMA => match schema::parse(payload) {
+            Some((id, schema)) => content.schemas.push((id, Arc::new(schema))),
+            None => return Ok(false),
+        },
+        NOTES => match notes::parse(payload) {
+            Some((first, notes)) => content.notes.extend((first..).zip(notes)),
+            None => return Ok(false),
+        },
+        TICK => match tail::parse(payload, row) {
+            Some(tick) if content.schema(tick.schema).is_some_and(|s| s.series.len() == row.len()) => {
+                content.ticks.push(tick);
+                content.cells.extend_from_slice(row);
+            }
+            _ => return Ok(false),
+        },
+        _ => {}
+    }
+    Ok(true)
+}
+
+/// The numbers that a log goes on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub segment: u32,
+    pub tick: u64,
+    pub note: u64,
+}
+
+/// Finds them from the newest segment that tells. `numbers` are the segments there are.
+pub(crate) fn next(dir: &Path, numbers: &[u32]) -> Result<Next, StoreError> {
+    let mut next = Next { segment: numbers.last().map_or(1, |last| last.saturating_add(1)), tick: 0, note: 0 };
+    for number in numbers.iter().rev() {
+        if look_through(&dir.join(segment_name(*number)), &mut next)? {
+            break;
+        }
+    }
+    Ok(next)
+}
+
+/// Raises the numbers by what a segment says; true where it said anything.
+fn look_through(path: &Path, next: &mut Next) -> Result<bool, StoreError> {
+    let mut scanner = Scanner::open(path, AHEAD)?;
+    let mut told = false;
+    loop {
+        let header = match scanner.peek()? {
+            Peek::Record(header) => header,
+            Peek::Lost { loss: Loss::Damaged, .. } => continue,
+            Peek::Lost { .. } | Peek::End => return Ok(told),
+        };
+        let Some(payload) = scanner.take(&header)? else { continue };
+        let (tick, note) = match header.kind {
+            HEAD => Head::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
+            BLOCK => {
+                BlockHead::parse(payload).map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note))
+            }
+            END => End::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
+            NOTES => notes::parse(payload).map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
+            _ => continue,
+        };
+        told = true;
+        next.tick = next.tick.max(tick);
+        next.note = next.note.max(note);
+    }
+}

@@ -1,0 +1,96 @@
+//! The tail: one record a tick, until a block takes the ticks over.
+//!
+//! A tick's payload: number u64, wall time i64, elapsed u64, schema id u64,
+//! columns u32, a bit a column (1: the cell is not 0), then the cells that are
+//! not 0. A cell is a varint: 0 a gap, 1 eight raw bytes follow, else the
+//! whole number's zigzag form plus 1.
+//! Each tick stands alone, so damage to one costs no other.
+
+use diskwright_base::Tick;
+
+use crate::bits::{Cursor, put_varint, unzigzag, zigzag};
+use crate::format::{MAX_SERIES, TICK, close_record, open_record, u32_at, u64_at};
+
+const FIXED: usize = 8 * 4 + 4;
+
+/// Appends a tick as a record.
+pub(crate) fn write(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, row: &[f64]) -> bool {
+    let start = open_record(out);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&tick.time_ns.to_le_bytes());
+    out.extend_from_slice(&tick.elapsed_ns.to_le_bytes());
+    out.extend_from_slice(&schema.to_le_bytes());
+    out.extend_from_slice(&(row.len() as u32).to_le_bytes());
+    for eight in row.chunks(8) {
+        let bit = |(i, cell): (usize, &f64)| u8::from(cell.to_bits() != 0) << i;
+        out.push(eight.iter().enumerate().map(bit).sum());
+    }
+    for &cell in row.iter().filter(|cell| cell.to_bits() != 0) {
+        let whole = cell as i64;
+        if cell.is_nan() {
+            out.push(0);
+        } else if whole != 0 && whole.unsigned_abs() < 1 << 53 && whole as f64 == cell {
+            put_varint(out, zigzag(whole) + 1);
+        } else {
+            out.push(1);
+            out.extend_from_slice(&cell.to_bits().to_le_bytes());
+        }
+    }
+    close_record(out, start, TICK)
+}
+
+/// A tick read from the tail; its cells are beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TailTick {
+    pub number: u64,
+    pub schema: u64,
+    pub tick: Tick,
+}
+
+/// Reads a tick's payload; the cells go to `row`.
+pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
+    let tick = Tick { time_ns: u64_at(payload, 8)? as i64, elapsed_ns: u64_at(payload, 16)? };
+    let head = TailTick { number: u64_at(payload, 0)?, schema: u64_at(payload, 24)?, tick };
+    let columns = u32_at(payload, 32)? as usize;
+    if columns > MAX_SERIES {
+        return None;
+    }
+    let mut cursor = Cursor::new(payload.get(FIXED..)?);
+    let mask = cursor.bytes(columns.div_ceil(8))?;
+    row.clear();
+    for column in 0..columns {
+        let set = mask[column / 8] >> (column % 8) & 1 == 1;
+        row.push(if set { cell(&mut cursor)? } else { 0.0 });
+    }
+    cursor.is_empty().then_some(head)
+}
+
+fn cell(cursor: &mut Cursor) -> Option<f64> {
+    Some(match cursor.varint()? {
+        0 => f64::NAN,
+        1 => f64::from_bits(cursor.u64()?),
+        whole => unzigzag(whole - 1) as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::HEADER;
+
+    #[test]
+    fn any_cell_comes_back() {
+        let cells = [0.0, -0.0, 1.0, -1.0, 0.5, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, 1e300];
+        let mut cells = cells.to_vec();
+        cells.extend([9007199254740991.0, 9007199254740992.0, -9007199254740993.0, 1.8446744073709552e19, f64::NAN]);
+        let tick = Tick { time_ns: -5, elapsed_ns: u64::MAX };
+        let mut record = Vec::new();
+        assert!(write(&mut record, 3, 4, &tick, &cells));
+        let mut row = Vec::new();
+        assert_eq!(parse(&record[HEADER..], &mut row), Some(TailTick { number: 3, schema: 4, tick }));
+        assert!(row.pop().is_some_and(f64::is_nan));
+        let bits = |cells: &[f64]| cells.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&row), bits(&cells[..row.len()]));
+        assert_eq!(parse(&record[HEADER..record.len() - 1], &mut row), None);
+    }
+}

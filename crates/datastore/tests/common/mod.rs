@@ -1,0 +1,115 @@
+//! Logs in directories of their own, and ways to look at them.
+#![allow(dead_code, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use diskwright_base::{Frame, Note, Schema, Series, Tick};
+use diskwright_datastore::{Damage, Item, Reader, State, Writer, WriterOptions};
+
+/// A directory that is deleted when dropped.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new() -> Dir {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("dwlog-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a temporary directory");
+        Dir(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub const SECOND: i64 = 1_000_000_000;
+
+pub fn schema(series: usize) -> Arc<Schema> {
+    let one = |i: usize| Series { counter: "physical_disk.reads".into(), instance: format!("sd{i}"), scale: 1.0 };
+    Arc::new(Schema { series: (0..series).map(one).collect() })
+}
+
+/// Tick `i` of a log that starts at second 1000.
+pub fn tick(i: u64) -> Tick {
+    Tick { time_ns: (1000 + i as i64) * SECOND, elapsed_ns: 1_000_000_000 + i % 3 }
+}
+
+/// A row that tells its tick in every cell.
+pub fn row(i: u64, series: usize) -> Vec<f64> {
+    (0..series as u64).map(|s| if (i + s).is_multiple_of(17) { f64::NAN } else { (i * 1000 + s) as f64 }).collect()
+}
+
+pub fn options(block_ticks: usize) -> WriterOptions {
+    WriterOptions { block_ticks, ..WriterOptions::default() }
+}
+
+pub fn fill(writer: &mut Writer, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
+    for i in ticks {
+        let state = writer.push(schema, tick(i), &row(i, schema.series.len())).expect("writable");
+        assert_eq!(state, State::Recorded);
+    }
+}
+
+/// All that a reader gives.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub ticks: Vec<Tick>,
+    /// Bits of the cells, row by row; every NaN the same.
+    pub rows: Vec<Vec<u64>>,
+    pub notes: Vec<Note>,
+    pub damages: Vec<Damage>,
+}
+
+pub fn bits(cell: f64) -> u64 {
+    if cell.is_nan() { f64::NAN.to_bits() } else { cell.to_bits() }
+}
+
+impl Seen {
+    pub fn of(reader: &mut Reader) -> Seen {
+        let mut seen = Seen::default();
+        let mut frame = Frame::default();
+        while let Some(item) = reader.next(&mut frame).expect("readable") {
+            match item {
+                Item::Note(note) => seen.notes.push(note),
+                Item::Damage(damage) => seen.damages.push(damage),
+                Item::Frame => {
+                    for (at, tick) in frame.ticks().iter().enumerate() {
+                        let width = frame.schema().series.len();
+                        seen.rows.push((0..width).map(|c| bits(frame.column(c)[at])).collect());
+                        seen.ticks.push(*tick);
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    pub fn all(path: &Path) -> Seen {
+        Seen::of(&mut Reader::open(path).expect("a log"))
+    }
+
+    /// Numbers of the ticks, checked cell by cell against [`row`].
+    pub fn numbers(&self) -> Vec<u64> {
+        let number = |(at, t): (usize, &Tick)| {
+            let i = (t.time_ns / SECOND - 1000) as u64;
+            assert_eq!(*t, tick(i));
+            let expected: Vec<u64> = row(i, self.rows[at].len()).into_iter().map(bits).collect();
+            assert_eq!(self.rows[at], expected, "tick {i}");
+            i
+        };
+        self.ticks.iter().enumerate().map(number).collect()
+    }
+
+    pub fn texts(&self) -> Vec<&str> {
+        self.notes.iter().map(|n| n.text.as_str()).collect()
+    }
+}
+
+pub fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
+    range.collect()
+}

@@ -1,0 +1,257 @@
+//! What is written comes back: over schemas, segments, windows, restarts,
+//! beside a live recorder.
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Dir, SECOND, Seen, fill, numbers, options, row, schema, tick};
+use diskwright_base::{Note, Tick};
+use diskwright_datastore::{Reader, StoreError, Writer, WriterOptions, is_log, lies_on, mark};
+
+#[test]
+fn ticks_and_notes_come_back_in_order() {
+    let dir = Dir::new();
+    let schema = schema(9);
+    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
+    fill(&mut writer, &schema, 0..15);
+    writer.note(&Note::new(1014 * SECOND, Note::CLOCK, "slept")).expect("writable");
+    fill(&mut writer, &schema, 15..35);
+    writer.close().expect("writable");
+    let seen = Seen::all(&dir.0);
+    assert_eq!(seen.numbers(), numbers(0..35));
+    assert_eq!(seen.texts(), ["{}", "slept"]);
+    assert_eq!(seen.damages, []);
+    assert!(is_log(&dir.0) && is_log(&dir.0.join("00000001.dwlog")));
+    let range = Reader::open(&dir.0).expect("a log").range().expect("readable");
+    assert_eq!(range, Some((1000 * SECOND, 1034 * SECOND)));
+}
+
+#[test]
+fn a_reader_beside_a_live_recorder_sees_every_tick_pushed() {
+    let dir = Dir::new();
+    let schema = schema(3);
+    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    for i in 0..45 {
+        fill(&mut writer, &schema, i..i + 1);
+        let seen = Seen::all(&dir.0);
+        assert_eq!(seen.numbers(), numbers(0..i + 1));
+        assert_eq!(seen.damages, [], "after tick {i}");
+        let range = Reader::open(&dir.0).expect("a log").range().expect("readable");
+        assert_eq!(range, Some((tick(0).time_ns, tick(i).time_ns)));
+    }
+}
+
+#[test]
+fn a_reader_follows_what_moves_from_tail_to_block_while_it_reads() {
+    let dir = Dir::new();
+    let schema = schema(3);
+    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    fill(&mut writer, &schema, 0..15);
+    let mut reader = Reader::open(&dir.0).expect("a log");
+    let mut frame = diskwright_base::Frame::default();
+    assert_eq!(reader.next(&mut frame).expect("readable"), Some(diskwright_datastore::Item::Frame));
+    assert_eq!(frame.ticks().len(), 10);
+    fill(&mut writer, &schema, 15..27);
+    let rest = Seen::of(&mut reader);
+    assert_eq!(rest.numbers(), numbers(10..27));
+    assert_eq!(rest.damages, []);
+}
+
+#[test]
+fn windows_take_what_lies_in_them_and_the_machine_description_from_before() {
+    let dir = Dir::new();
+    let schema = schema(2);
+    let span = Duration::from_secs(20);
+    let mut writer =
+        Writer::create_or_append(&dir.0, WriterOptions { segment_span: span, ..options(8) }).expect("new log");
+    writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "first")).expect("writable");
+    writer.note(&Note::new(999 * SECOND, Note::UNSEEN, "no pressure")).expect("writable");
+    fill(&mut writer, &schema, 0..30);
+    writer.note(&Note::new(1029 * SECOND, Note::TOPOLOGY, "second")).expect("writable");
+    mark(&dir.0, &Note::new(1031 * SECOND, Note::BOOKMARK, "early")).expect("writable");
+    mark(&dir.0, &Note::new(1055 * SECOND, Note::BOOKMARK, "within")).expect("writable");
+    fill(&mut writer, &schema, 30..100);
+    for live in [true, false] {
+        let mut reader = Reader::open(&dir.0).expect("a log");
+        reader.window(1050 * SECOND, 1060 * SECOND + 5);
+        let seen = Seen::of(&mut reader);
+        assert_eq!(seen.numbers(), numbers(50..61));
+        assert_eq!(seen.texts(), ["no pressure", "second", "within"]);
+        assert_eq!(seen.damages, [], "live {live}");
+        let mut reader = Reader::open(&dir.0).expect("a log");
+        reader.window(1095 * SECOND, i64::MAX);
+        assert_eq!(Seen::of(&mut reader).numbers(), numbers(95..100));
+        if live {
+            writer.flush().expect("writable");
+        }
+    }
+    let files = std::fs::read_dir(&dir.0).expect("a directory").count();
+    assert!(files > 5, "{files} files");
+}
+
+#[test]
+fn a_changed_schema_starts_a_block_and_comes_back_too() {
+    let dir = Dir::new();
+    let (narrow, wide) = (schema(2), schema(40));
+    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    fill(&mut writer, &narrow, 0..4);
+    fill(&mut writer, &wide, 4..18);
+    fill(&mut writer, &narrow, 18..21);
+    let live = Seen::all(&dir.0);
+    writer.close().expect("writable");
+    for seen in [live, Seen::all(&dir.0)] {
+        assert_eq!(seen.numbers(), numbers(0..21));
+        let widths: Vec<usize> = seen.rows.iter().map(Vec::len).collect();
+        assert_eq!((widths[3], widths[4], widths[17], widths[18]), (2, 40, 40, 2));
+        assert_eq!(seen.damages, []);
+    }
+}
+
+#[test]
+fn a_clock_that_falls_is_stored_as_it_is_and_windows_still_work() {
+    let dir = Dir::new();
+    let schema = schema(2);
+    let mut writer = Writer::create_or_append(&dir.0, options(10)).expect("new log");
+    for i in (0..15).chain(5..30) {
+        fill(&mut writer, &schema, i..i + 1);
+    }
+    writer.close().expect("writable");
+    let expected: Vec<u64> = (0..15).chain(5..30).collect();
+    assert_eq!(Seen::all(&dir.0).numbers(), expected);
+    let mut reader = Reader::open(&dir.0).expect("a log");
+    reader.window(1008 * SECOND, 1012 * SECOND);
+    assert_eq!(Seen::of(&mut reader).numbers(), [8, 9, 10, 11, 12, 8, 9, 10, 11, 12]);
+}
+
+#[test]
+fn recorders_one_after_the_other_make_one_log() {
+    let dir = Dir::new();
+    let schema = schema(5);
+    for run in 0..4 {
+        let mut writer = Writer::create_or_append(&dir.0, options(6)).expect("a log");
+        writer.note(&Note::new(tick(run * 10).time_ns, Note::WARNING, format!("run {run}"))).expect("writable");
+        fill(&mut writer, &schema, run * 10..run * 10 + 10);
+        if run % 2 == 0 {
+            writer.close().expect("writable");
+        } else {
+            // As a kill leaves it: neither destructor nor block.
+            std::mem::forget(writer);
+            unlock_by_copy(&dir);
+        }
+    }
+    let seen = Seen::all(&dir.0);
+    assert_eq!(seen.numbers(), numbers(0..40));
+    assert_eq!(seen.texts(), ["run 0", "run 1", "run 2", "run 3"]);
+    assert_eq!(seen.damages, []);
+}
+
+/// A forgotten writer keeps its lock as long as this process lives; a new
+/// lock file is what the next recorder would find after a real kill.
+fn unlock_by_copy(dir: &Dir) {
+    std::fs::remove_file(dir.0.join("lock")).expect("was locked");
+}
+
+#[test]
+fn a_second_recorder_is_refused_with_the_first_ones_pid() {
+    let dir = Dir::new();
+    let first = Writer::create_or_append(&dir.0, options(6)).expect("new log");
+    match Writer::create_or_append(&dir.0, options(6)) {
+        Err(StoreError::LockHeld { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    assert!(Writer::create_or_append(&dir.0, options(6)).is_ok());
+}
+
+#[test]
+fn bookmarks_need_no_recorder_and_disturb_none() {
+    let dir = Dir::new();
+    let schema = schema(1);
+    assert!(mark(&dir.0, &Note::new(0, Note::BOOKMARK, "x")).is_err(), "no log here");
+    let mut writer = Writer::create_or_append(&dir.0, options(6)).expect("new log");
+    mark(&dir.0, &Note::new(999 * SECOND, Note::BOOKMARK, "before")).expect("a log");
+    fill(&mut writer, &schema, 0..8);
+    mark(&dir.0, &Note::new(1003 * SECOND, Note::BOOKMARK, "during")).expect("a log");
+    fill(&mut writer, &schema, 8..10);
+    writer.close().expect("writable");
+    mark(&dir.0, &Note::new(2000 * SECOND, Note::BOOKMARK, "after")).expect("a log");
+    let seen = Seen::all(&dir.0);
+    assert_eq!(seen.texts(), ["before", "during", "after"]);
+    assert_eq!((seen.numbers(), seen.damages), (numbers(0..10), vec![]));
+}
+
+#[test]
+fn the_oldest_segments_go_by_age_and_by_size() {
+    let by_age = WriterOptions { keep_age: Some(Duration::from_secs(100)), ..options(5) };
+    let by_size = WriterOptions { keep_bytes: Some(40_000), ..options(5) };
+    for (options, least, most) in [(by_age, 100, 125), (by_size, 50, 1500)] {
+        let dir = Dir::new();
+        let schema = schema(30);
+        let mut writer = Writer::create_or_append(&dir.0, options.clone()).expect("new log");
+        writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
+        fill(&mut writer, &schema, 0..2000);
+        writer.close().expect("writable");
+        let seen = Seen::all(&dir.0);
+        let kept = seen.numbers();
+        assert_eq!(kept.last(), Some(&1999));
+        assert!(kept.len() >= least && kept.len() <= most, "{} kept", kept.len());
+        assert_eq!(kept, numbers(2000 - kept.len() as u64..2000));
+        assert_eq!(seen.texts(), ["{}"], "the machine is described although the log's start is gone");
+        assert_eq!(seen.damages, []);
+        if let Some(bytes) = options.keep_bytes {
+            let entries = std::fs::read_dir(&dir.0).expect("a directory");
+            let sizes = entries.map(|e| e.expect("an entry").metadata().expect("a file").len());
+            let total: u64 = sizes.sum();
+            assert!(total <= bytes + bytes / 8, "{total} bytes");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_and_left_alone() {
+    let dir = Dir::new();
+    let file = dir.0.join("letter.txt");
+    std::fs::write(&file, "Dear reader, this is no log at all.").expect("writable");
+    let error = Writer::create_or_append(&dir.0, options(5)).expect_err("foreign").to_string();
+    assert!(error.contains("letter.txt") && !error.contains('\n'), "{error}");
+    assert_eq!(std::fs::read_dir(&dir.0).expect("a directory").count(), 1, "nothing was written");
+    let error = Reader::open(&file).expect_err("foreign").to_string();
+    assert!(error.contains("letter.txt") && error.contains("at byte 0") && !error.contains('\n'), "{error}");
+    assert!(!is_log(&dir.0) && !is_log(&file) && !is_log(&dir.0.join("absent")));
+    std::fs::write(&file, "").expect("writable");
+    assert!(Reader::open(&file).expect_err("empty").to_string().contains("empty file"));
+    assert!(lies_on(&dir.0).is_ok());
+}
+
+#[test]
+fn a_log_of_a_later_version_is_refused_by_name() {
+    let dir = Dir::new();
+    let mut writer = Writer::create_or_append(&dir.0, options(5)).expect("new log");
+    fill(&mut writer, &schema(1), 0..5);
+    writer.close().expect("writable");
+    let path = dir.0.join("00000001.dwlog");
+    let mut bytes = std::fs::read(&path).expect("readable");
+    bytes[31] = 2;
+    let crc = crc32fast::hash(&bytes[16..16 + 38]).to_le_bytes();
+    bytes[8..12].copy_from_slice(&crc);
+    let crc = crc32fast::hash(&bytes[..12]).to_le_bytes();
+    bytes[12..16].copy_from_slice(&crc);
+    std::fs::write(&path, bytes).expect("writable");
+    let error = Reader::open(&path).expect_err("newer").to_string();
+    assert!(error.contains("log version 2") && error.contains("reads up to 1"), "{error}");
+}
+
+#[test]
+fn a_tick_is_safe_once_push_returns() {
+    let dir = Dir::new();
+    let schema = schema(4);
+    let mut writer = Writer::create_or_append(&dir.0, options(100)).expect("new log");
+    fill(&mut writer, &schema, 0..3);
+    let odd = Tick { time_ns: i64::MAX, elapsed_ns: u64::MAX };
+    writer.push(&schema, odd, &row(3, 4)).expect("writable");
+    let seen = Seen::all(&dir.0);
+    assert_eq!((seen.ticks.len(), seen.ticks[3]), (4, odd));
+}
