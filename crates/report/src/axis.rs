@@ -61,10 +61,42 @@ pub fn unit_words(unit: &str) -> String {
     }
 }
 
+/// What is still to be said of the unit beside a title, where neither the
+/// title nor the labels of the axis carry it.
+pub fn caption(unit: &str, title: &str) -> String {
+    let words = unit_words(unit);
+    match unit {
+        "s" | "bytes" | "bytes_per_s" | "fraction" => String::new(),
+        _ if title.ends_with(&words) => String::new(),
+        _ => words,
+    }
+}
+
+/// A counter with what it is of, for a title: `sda: average queue length`
+/// for one instance, `physical disk: average queue length` for several.
+pub fn counter_title(id: &str, instances: &[&str]) -> String {
+    let object = id.split_once('.').map_or("", |(object, _)| object);
+    match instances {
+        [one] if !one.is_empty() => format!("{one}: {}", counter_words(id)),
+        _ if object == "pressure" => counter_words(id),
+        _ => format!("{}: {}", object.replace('_', " "), counter_words(id)),
+    }
+}
+
 /// A counter's id in words: `physical_disk.avg_s_per_transfer` is `time per
 /// transfer`, `paging.pages_per_s` is `pages per second`.
 pub fn counter_words(id: &str) -> String {
-    let name = id.split_once('.').map_or(id, |(_, name)| name);
+    let (object, name) = id.split_once('.').unwrap_or(("", id));
+    let waiting = |what: &str| what.replace("io", "I/O").replace("cpu", "a processor").replace("irq", "interrupts");
+    if object == "pressure" || object == "cgroup" {
+        let stalled = name.trim_end_matches("_s");
+        if let Some(what) = stalled.strip_suffix("_some") {
+            return format!("some tasks waiting for {}", waiting(what));
+        }
+        if let Some(what) = stalled.strip_suffix("_full") {
+            return format!("all tasks waiting for {}", waiting(what));
+        }
+    }
     let name = name.replace("avg_s_per_", "time_per_").replace("avg_bytes_per_", "bytes_per_");
     let name = match name.strip_suffix("_per_s") {
         Some(rate) => format!("{rate}_per_second"),
@@ -122,7 +154,10 @@ mod tests {
         assert_eq!(counter_words("physical_disk.avg_s_per_transfer"), "time per transfer");
         assert_eq!(counter_words("physical_disk.avg_queue_length"), "average queue length");
         assert_eq!(counter_words("physical_disk.read_bytes_per_s"), "read bytes per second");
-        assert_eq!(counter_words("pressure.io_full"), "I/O full");
+        assert_eq!(counter_words("pressure.io_full"), "all tasks waiting for I/O");
+        assert_eq!(counter_title("processor.busy", &[""]), "processor: busy");
+        assert_eq!(counter_title("processor.busy", &["cpu0"]), "cpu0: busy");
+        assert_eq!(caption("per_s", "transfers per second"), "");
         assert_eq!(counter_words("memory.available_fraction"), "available fraction");
     }
 }

@@ -19,9 +19,10 @@ pub fn buckets(style: &Style) -> usize {
 /// The chart in `rows` rows of plot with axes, a legend, and the bookmarks
 /// among `notes`.
 pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usize) -> String {
-    let unit = axis::unit_words(&chart.unit);
+    let unit = axis::caption(&chart.unit, &chart.title);
     let title = text::cut(&style.clean(&chart.title), style.width.saturating_sub(text::width(&unit) + 2), "");
-    let mut out = format!("{}  {}\n", style.paint(Ink::Bold, &title), style.paint(Ink::Dim, &unit));
+    let heading = format!("{}  {}", style.paint(Ink::Bold, &title), style.paint(Ink::Dim, &unit));
+    let mut out = heading.trim_end().to_owned() + "\n";
     let Some((low, high)) = chart.span() else {
         let when = zone.range(chart.from_ns, chart.to_ns);
         out.push_str(&text::cut(&format!("  nothing was recorded, {when}"), style.width, ""));
@@ -144,9 +145,9 @@ impl Canvas {
     }
 
     /// A dotted column a bookmark, its number on top.
-    fn bookmarks(&mut self, chart: &Chart, bookmarks: &[&Note], style: &Style) {
+    fn bookmarks(&mut self, chart: &Chart, bookmarks: &[(usize, &Note)], style: &Style) {
         let sign = if style.unicode { '┊' } else { ':' };
-        for (number, note) in bookmarks.iter().enumerate() {
+        for (number, note) in bookmarks {
             let column = ((chart.place(note.time_ns) * self.width as f64) as usize).min(self.width - 1);
             for row in 0..self.height {
                 let cell = self.cell(column, row);
@@ -154,7 +155,7 @@ impl Canvas {
                     *cell = (sign, Some(Ink::Warn));
                 }
             }
-            *self.cell(column, 0) = (mark(number), Some(Ink::Warn));
+            *self.cell(column, 0) = (mark(*number), Some(Ink::Warn));
         }
     }
 
@@ -181,7 +182,7 @@ fn letter(number: usize, lines: usize) -> char {
 
 /// The number of a bookmark as one character.
 fn mark(number: usize) -> char {
-    char::from_digit(number as u32 + 1, 36).unwrap_or('#')
+    char::from_digit(number as u32, 36).unwrap_or('#')
 }
 
 /// The time axis: a line where something was recorded, a heavy one where the
@@ -220,7 +221,7 @@ fn times(chart: &Chart, width: usize, zone: &Zone, style: &Style) -> String {
     style.paint(Ink::Dim, &out)
 }
 
-fn legend(out: &mut String, chart: &Chart, bookmarks: &[&Note], zone: &Zone, style: &Style) {
+fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &Zone, style: &Style) {
     let mut add = |line: String| {
         out.push_str(&line);
         out.push('\n');
@@ -251,10 +252,10 @@ fn legend(out: &mut String, chart: &Chart, bookmarks: &[&Note], zone: &Zone, sty
     if !chart.shaded.is_empty() {
         add(format!("  {} while the finding held", style.glyph("━", "=")));
     }
-    for (number, note) in bookmarks.iter().enumerate() {
+    for (number, note) in bookmarks {
         let said = format!("{}  {}", zone.clock(note.time_ns), style.clean(&note.text));
         let said = text::cut(&said, style.width.saturating_sub(4), style.glyph("…", "..."));
-        add(format!("  {} {said}", style.paint(Ink::Warn, &mark(number).to_string())));
+        add(format!("  {} {said}", style.paint(Ink::Warn, &mark(*number).to_string())));
     }
 }
 

@@ -90,7 +90,9 @@ impl<'a> Page<'a> {
         let mut page = Page { style, out: String::new() };
         let used = text::width(id) + 2;
         let lines = text::wrap(&style.clean(words), style.width - 2, used);
-        page.out.push_str(&format!("{}  {}\n", style.paint(Ink::Bold, &style.clean(id)), lines[0]));
+        let first = format!("{}  {}", style.paint(Ink::Bold, &style.clean(id)), lines[0]);
+        page.out.push_str(first.trim_end());
+        page.out.push('\n');
         for line in &lines[1..] {
             page.out.push_str(&format!("  {line}\n"));
         }

@@ -8,8 +8,13 @@ pub mod downsample;
 #[cfg(test)]
 mod expect;
 pub mod explain;
+#[cfg(test)]
+mod fixture;
+pub mod html;
 pub mod markup;
 pub mod model;
+pub mod screen;
+mod sections;
 pub mod spark;
 pub mod style;
 pub mod svg;
@@ -22,3 +27,4 @@ pub use model::{Chart, Line};
 pub use style::{Ink, Style};
 pub use table::{Align, Table};
 pub use time::Zone;
+pub mod verdict;

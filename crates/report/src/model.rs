@@ -36,10 +36,11 @@ pub struct Line {
 }
 
 impl Chart {
-    /// A chart of a counter; title and unit are the catalogue's.
+    /// A chart of a counter, named and with the unit after its id.
     pub fn new(counter: &str, from_ns: i64, to_ns: i64, lines: Vec<Line>) -> Chart {
+        let instances: Vec<&str> = lines.iter().map(|l| l.instance.as_str()).collect();
         Chart {
-            title: axis::counter_words(counter),
+            title: axis::counter_title(counter, &instances),
             unit: bucket_unit(Catalogue::builtin(), counter),
             counter: counter.into(),
             from_ns,
@@ -77,13 +78,19 @@ impl Chart {
         (time_ns as f64 - self.from_ns as f64) / (self.to_ns as f64 - self.from_ns as f64)
     }
 
-    /// The bookmarks within the window, oldest first.
-    pub fn bookmarks<'a>(&self, notes: &'a [Note]) -> Vec<&'a Note> {
-        let inside = |n: &&Note| n.kind == Note::BOOKMARK && n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
-        let mut found: Vec<&Note> = notes.iter().filter(inside).collect();
-        found.sort_by_key(|n| n.time_ns);
-        found
+    /// The bookmarks within the window, oldest first, each with its number
+    /// among all bookmarks.
+    pub fn bookmarks<'a>(&self, notes: &'a [Note]) -> Vec<(usize, &'a Note)> {
+        let inside = |(_, n): &(usize, &Note)| n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
+        bookmarks(notes).into_iter().filter(inside).collect()
     }
+}
+
+/// All bookmarks among the notes, oldest first, numbered from 1.
+pub fn bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
+    let mut found: Vec<&Note> = notes.iter().filter(|n| n.kind == Note::BOOKMARK).collect();
+    found.sort_by_key(|n| n.time_ns);
+    found.into_iter().enumerate().map(|(at, note)| (at + 1, note)).collect()
 }
 
 fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<(f64, f64)> {

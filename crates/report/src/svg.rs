@@ -154,9 +154,9 @@ fn limit(out: &mut String, chart: &Chart, scale: &Scale) {
 /// there is room until the next.
 fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
     let found = chart.bookmarks(notes);
-    for (number, note) in found.iter().enumerate() {
+    for (at, (number, note)) in found.iter().enumerate() {
         let place = chart.place(note.time_ns);
-        let next = found.get(number + 1).map_or(1.0, |n| chart.place(n.time_ns));
+        let next = found.get(at + 1).map_or(1.0, |(_, n)| chart.place(n.time_ns));
         let room = ((next - place) * 90.0) as usize;
         let words = if room >= 8 { text::cut(&note.text, room.min(30), "…") } else { String::new() };
         let x = percent(place);
@@ -166,7 +166,7 @@ fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
             zone.clock(note.time_ns),
             escape(&note.text),
             HEAD + PLOT,
-            number + 1,
+            number,
             escape(&words),
         ));
     }

@@ -1,0 +1,374 @@
+//! The page of `report`: one file, nothing loaded from elsewhere, no script.
+//! It reads on a phone, on paper and in the dark; every foreign word is escaped.
+
+use diskwright_base::{Note, Topology, units};
+
+use crate::axis;
+use crate::markup::{escape, escape_code};
+use crate::model::Chart;
+use crate::screen::{bottleneck_words, titled, watched_words};
+use crate::sections;
+use crate::svg;
+use crate::time::Zone;
+use crate::verdict::{Bottleneck, Finding, Verdict};
+
+/// Everything that the page tells.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What each pack says; the first is the one that was asked.
+    pub verdicts: Vec<Verdict>,
+    /// Charts. One with a single line of a finding's counter and instance
+    /// stands with that finding; the others make the appendix.
+    pub charts: Vec<Chart>,
+    /// The log's notes: bookmarks, gaps, what could not be seen.
+    pub notes: Vec<Note>,
+    /// The machine, where known.
+    pub topology: Option<Topology>,
+    /// Zone that times are shown in.
+    pub zone: Zone,
+    /// Version of the program, for the foot of the page.
+    pub version: String,
+}
+
+/// The page. Without any verdict it says so.
+pub fn page(report: &Report) -> String {
+    let title = report.verdicts.first().map_or("no verdict".to_owned(), |v| {
+        let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
+        format!("{}{host}", bottleneck_words(v.bottleneck))
+    });
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <title>Diskwright: {}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
+        escape(&title),
+        include_str!("page/page.css"),
+        svg::STYLE
+    );
+    match report.verdicts.first() {
+        Some(verdict) => body(&mut out, report, verdict),
+        None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
+    }
+    out.push_str(&format!(
+        "<footer><p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p></footer>\n",
+        escape(&report.version)
+    ));
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn body(out: &mut String, report: &Report, verdict: &Verdict) {
+    let mut used = Vec::new();
+    let evidence = evidence(report, verdict, &mut used);
+    let rest: Vec<&Chart> =
+        report.charts.iter().enumerate().filter(|(at, _)| !used.contains(at)).map(|(_, chart)| chart).collect();
+    let parts: [(&str, &str, String); 9] = [
+        ("evidence", "Evidence", evidence),
+        ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),
+        ("culprits", "Who is doing it", sections::culprits(verdict)),
+        ("advice", "What to do, cheapest first", sections::advice(verdict)),
+        ("packs", "What other authorities would have said", sections::packs(&report.verdicts)),
+        ("trust", "How far to trust this", sections::trust(report, verdict)),
+        ("bookmarks", "Bookmarks", sections::bookmarks(report)),
+        ("machine", "The machine", sections::topology(report.topology.as_ref())),
+        ("charts", "Main counters", sections::charts(report, &rest)),
+    ];
+    headline(out, report, verdict);
+    let told = || parts.iter().filter(|(_, _, content)| !content.is_empty());
+    out.push_str("<main>\n<nav aria-label=\"Contents\">");
+    for (id, title, _) in told() {
+        out.push_str(&format!("<a href=\"#{id}\">{}</a> ", escape(title)));
+    }
+    out.push_str("</nav>\n");
+    for (id, title, content) in told() {
+        out.push_str(&format!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
+            escape(title)
+        ));
+    }
+    out.push_str("</main>\n");
+}
+
+fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
+    let window = &verdict.window;
+    let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
+    let class = if verdict.bottleneck == Bottleneck::None { " none" } else { "" };
+    let subject = match verdict.instance.as_str() {
+        "" => bottleneck_words(verdict.bottleneck).to_owned(),
+        instance => format!("{}: {instance}", bottleneck_words(verdict.bottleneck)),
+    };
+    let percent = units::display(verdict.confidence, "fraction");
+    out.push_str(&format!(
+        "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
+         <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
+         <p class=\"sure\"><span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.0}%\"></i></span>\
+         <span>{}, {percent}</span></p>\n",
+        escape(host),
+        escape(&report.zone.range(window.from_ns, window.to_ns)),
+        escape(&watched_words(verdict)),
+        escape(&subject),
+        escape(&verdict.sentence),
+        verdict.confidence.clamp(0.0, 1.0) * 100.0,
+        sure_words(verdict.confidence),
+    ));
+    if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck != Bottleneck::None) {
+        out.push_str(&format!("<p class=\"first\"><b>First:</b> {}</p>\n", escape_code(&first.text)));
+    }
+    for limit in &verdict.certainty_limits {
+        out.push_str(&format!("<p class=\"dim\">{}</p>\n", escape(limit)));
+    }
+    out.push_str("</div>\n</header>\n");
+}
+
+/// A confidence in words.
+fn sure_words(confidence: f64) -> &'static str {
+    match confidence {
+        c if c >= 0.9 => "Almost certain",
+        c if c >= 0.75 => "Very likely",
+        c if c >= 0.5 => "Likely",
+        c if c >= 0.3 => "Possible",
+        _ => "A guess",
+    }
+}
+
+/// A card for each finding; `used` gets the charts that stand here.
+fn evidence(report: &Report, verdict: &Verdict, used: &mut Vec<usize>) -> String {
+    let mut out = String::new();
+    for (number, finding) in verdict.findings.iter().enumerate() {
+        let same =
+            |c: &Chart| c.counter == finding.counter && c.lines.len() == 1 && c.lines[0].instance == finding.instance;
+        let chart = report.charts.iter().position(same);
+        used.extend(chart);
+        let drawn = chart.map(|at| {
+            let mut chart = report.charts[at].clone();
+            chart.limit = chart.limit.or(Some(finding.limit).filter(|_| chart.unit == finding.unit));
+            if chart.shaded.is_empty() {
+                chart.shaded.push((finding.from_ns, finding.to_ns));
+            }
+            chart
+        });
+        card(&mut out, report, finding, drawn.as_ref(), number);
+    }
+    if verdict.findings.is_empty() {
+        out.push_str("<p>No rule of this pack held for long enough to be a finding.</p>\n");
+    }
+    out
+}
+
+fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Chart>, number: usize) {
+    let severity = finding.severity.name();
+    let than = if finding.above { "more than" } else { "less than" };
+    out.push_str(&format!(
+        "<article class=\"card finding\">\n<header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
+         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span><span class=\"dim\">{}</span></p>\n",
+        escape(&titled(finding)),
+        escape(&units::display(finding.value, &finding.unit)),
+        escape(&units::display(finding.limit, &finding.unit)),
+        units::display(finding.share, "fraction"),
+        escape(&report.zone.range(finding.from_ns, finding.to_ns)),
+    ));
+    if let Some(chart) = chart {
+        out.push_str(&figure(chart, report, &format!("f{number}")));
+    }
+    if !finding.explain.is_empty() {
+        out.push_str(&format!("<p>{}</p>\n", escape_code(&finding.explain)));
+    }
+    if !finding.evidence.is_empty() {
+        out.push_str("<dl class=\"beside\">");
+        for evidence in &finding.evidence {
+            out.push_str(&format!(
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                escape(&axis::counter_words(&evidence.counter)),
+                escape(&units::display(evidence.value, &evidence.unit))
+            ));
+        }
+        out.push_str("</dl>\n");
+    }
+    out.push_str(&format!(
+        "<p class=\"source\">Rule <span class=\"id\">{}</span>, counter <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
+        escape(&finding.rule),
+        escape(&finding.counter),
+        escape(&finding.source)
+    ));
+}
+
+/// A chart with its caption and key.
+pub(crate) fn figure(chart: &Chart, report: &Report, id: &str) -> String {
+    let unit = axis::caption(&chart.unit, &chart.title);
+    let mut out = format!(
+        "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
+        escape(&chart.title),
+        escape(&unit),
+        svg::draw(chart, &report.notes, &report.zone, id)
+    );
+    let key = key(chart);
+    if !key.is_empty() {
+        out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(&key)));
+    }
+    out.push_str("</figure>\n");
+    out
+}
+
+/// What the marks of a chart mean, as far as it has them.
+fn key(chart: &Chart) -> String {
+    let mut words = Vec::new();
+    let single = chart.lines.len() == 1;
+    let spread = |b: &crate::Bucket| !b.is_gap() && b.most > b.least;
+    if single && chart.lines[0].buckets.iter().any(spread) {
+        words.push("Line: mean; band: least to most.".to_owned());
+    }
+    if !chart.shaded.is_empty() {
+        words.push("Shaded: while the finding held.".to_owned());
+    }
+    if chart.lines.iter().any(|l| l.runs().len() > 1) {
+        words.push("Blank: nothing was recorded.".to_owned());
+    }
+    if let (Some(limit), None) = (chart.limit, chart.drawn_limit()) {
+        words.push(format!("The limit, {}, lies far above.", units::display(limit, &chart.unit)));
+    }
+    if chart.lines.len() > svg::LINES {
+        words.push(format!("Shown: {} of {}.", svg::LINES, chart.lines.len()));
+    }
+    words.join(" ")
+}
+
+/// The first letter large.
+pub(crate) fn sentence_case(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{expect, fixture};
+
+    fn report() -> Report {
+        let topology = Some(fixture::topology());
+        let charts = vec![
+            fixture::chart("physical_disk.avg_queue_length", &["sda"], 6.2),
+            fixture::chart("physical_disk.avg_s_per_transfer", &["sda"], 0.048),
+            fixture::chart("pressure.io_some", &[""], 0.7),
+            fixture::chart("physical_disk.bytes_per_s", &["sda", "sdb", "md0"], 14e6),
+            fixture::chart("processor.busy", &[""], 0.12),
+            fixture::chart("memory.available_fraction", &[""], 0.4),
+            fixture::chart("physical_disk.transfers_per_s", &["sda", "sdb", fixture::EVIL], 130.0),
+        ];
+        Report {
+            verdicts: vec![fixture::verdict(), fixture::other_verdict()],
+            charts,
+            notes: fixture::notes(),
+            topology,
+            zone: Zone::utc(),
+            version: "0.1.0".into(),
+        }
+    }
+
+    #[test]
+    fn the_page_stays_as_expected() {
+        expect::holds("page/disk.html", &page(&report()));
+    }
+
+    /// Element names, attribute values and text of the page, read as XML.
+    fn read(page: &str) -> (Vec<String>, Vec<(String, String)>, String) {
+        use quick_xml::events::Event;
+        let mut reader = quick_xml::Reader::from_str(page);
+        reader.config_mut().check_end_names = true;
+        let (mut names, mut attributes, mut text, mut depth) = (Vec::new(), Vec::new(), String::new(), 0);
+        loop {
+            match reader.read_event().expect("well-formed") {
+                Event::Eof => break,
+                Event::Start(tag) => {
+                    depth += 1;
+                    take(&tag, &mut names, &mut attributes);
+                }
+                Event::Empty(tag) => take(&tag, &mut names, &mut attributes),
+                Event::End(_) => depth -= 1,
+                Event::Text(words) => text.push_str(&words.decode().expect("UTF-8")),
+                Event::GeneralRef(name) => text.push_str(&format!("&{};", name.decode().expect("UTF-8"))),
+                _ => {}
+            }
+        }
+        assert_eq!(depth, 0, "an element is left open");
+        (names, attributes, text)
+    }
+
+    fn take(tag: &quick_xml::events::BytesStart, names: &mut Vec<String>, attributes: &mut Vec<(String, String)>) {
+        names.push(String::from_utf8_lossy(tag.name().as_ref()).into_owned());
+        for attribute in tag.attributes() {
+            let attribute = attribute.expect("each attribute once and quoted");
+            let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
+            attributes.push((name, String::from_utf8_lossy(&attribute.value).into_owned()));
+        }
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_its_ids_are_unique() {
+        let (names, attributes, text) = read(&page(&report()));
+        assert!(names.iter().any(|n| n == "svg"));
+        assert!(text.contains("more than two requests wait"));
+        let mut ids: Vec<&String> = attributes.iter().filter(|(n, _)| n == "id").map(|(_, v)| v).collect();
+        let all = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+        let named =
+            |(n, v): &(String, String)| n != "aria-labelledby" || v.split(' ').all(|id| ids.iter().any(|i| *i == id));
+        assert!(attributes.iter().all(named));
+        let linked = |(n, v): &(String, String)| n != "href" || ids.iter().any(|i| format!("#{i}") == *v);
+        assert!(attributes.iter().all(linked));
+    }
+
+    #[test]
+    fn foreign_words_are_never_markup_and_nothing_is_loaded() {
+        let evil = "\"><script>x</script><img src=x onerror=x>'`&\u{0}\u{1b}";
+        let mut report = report();
+        for verdict in &mut report.verdicts {
+            for words in [&mut verdict.pack, &mut verdict.host, &mut verdict.instance, &mut verdict.sentence] {
+                *words = evil.into();
+            }
+            for f in &mut verdict.findings {
+                for words in [&mut f.rule, &mut f.title, &mut f.instance, &mut f.counter, &mut f.unit] {
+                    *words = evil.into();
+                }
+                (f.explain, f.source) = (evil.into(), evil.into());
+            }
+            for r in &mut verdict.ruled_out {
+                r.because = evil.into();
+            }
+            for a in &mut verdict.advice {
+                (a.text, a.source) = (evil.into(), evil.into());
+            }
+            verdict.notes = vec![evil.into()];
+            verdict.certainty_limits = vec![evil.into()];
+        }
+        for note in &mut report.notes {
+            note.text = evil.into();
+        }
+        for chart in &mut report.charts {
+            (chart.title, chart.unit) = (evil.into(), evil.into());
+            chart.lines[0].instance = evil.into();
+        }
+        let topology = report.topology.as_mut().expect("there is one");
+        topology.kernel = evil.into();
+        for device in &mut topology.devices {
+            (device.name, device.model, device.background) = (evil.into(), Some(evil.into()), Some(evil.into()));
+        }
+        topology.filesystems[0].mount = evil.into();
+        report.version = evil.into();
+        let (names, attributes, text) = read(&page(&report));
+        for forbidden in ["script", "img", "link", "iframe", "object", "image", "use"] {
+            assert!(!names.iter().any(|n| n == forbidden), "{forbidden}");
+        }
+        assert!(attributes.iter().all(|(n, _)| !n.starts_with("on") && n != "src"));
+        assert!(!text.contains(['\u{0}', '\u{1b}']));
+    }
+
+    #[test]
+    fn an_empty_report_is_a_page_too() {
+        let empty = Report { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
+        assert!(read(&page(&empty)).2.contains("no verdict"));
+        let bare = Report { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
+        assert!(!read(&page(&bare)).0.iter().any(|n| n == "svg"));
+    }
+}

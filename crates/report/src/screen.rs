@@ -1,0 +1,366 @@
+//! The one screen of `why`: what holds the machine back, the numbers that say
+//! so, what was ruled out, who is doing it, and what to do next. It tells as
+//! much as fits: when there is more to say than [`ROWS`], the less important
+//! parts shrink first.
+
+use diskwright_base::units;
+
+use crate::axis;
+use crate::spark::sparkline;
+use crate::style::{Ink, Style};
+use crate::text::{self, cut, left, plural, wrap};
+use crate::time::{Zone, length};
+use crate::verdict::{Bottleneck, Finding, Severity, Verdict};
+
+/// Lines that the screen takes at most.
+pub const ROWS: usize = 45;
+
+/// How much of each part is told.
+struct Detail {
+    findings: usize,
+    /// Lines of the leading finding's explanation.
+    explain: usize,
+    /// Lines of further counters beside a finding.
+    evidence: usize,
+    ruled_out: usize,
+    /// Lines of each of these.
+    ruled_out_lines: usize,
+    culprits: usize,
+    advice: usize,
+    /// Lines of each of these.
+    advice_lines: usize,
+    /// Remarks on how far to trust the answer.
+    limits: usize,
+}
+
+/// From generous to terse; the first that fits is taken.
+const DETAILS: &[Detail] = &[
+    Detail::new([5, 4, 2], [9, 3], 5, [5, 4], 5),
+    Detail::new([4, 3, 2], [9, 2], 4, [5, 3], 4),
+    Detail::new([3, 3, 1], [9, 2], 3, [4, 3], 3),
+    Detail::new([3, 3, 1], [9, 2], 3, [3, 2], 3),
+    Detail::new([3, 2, 1], [9, 1], 3, [3, 2], 3),
+    Detail::new([3, 2, 0], [9, 1], 3, [3, 2], 2),
+    Detail::new([2, 2, 0], [5, 1], 2, [3, 2], 2),
+    Detail::new([2, 0, 0], [4, 1], 2, [3, 1], 2),
+    Detail::new([1, 0, 0], [3, 1], 1, [2, 1], 1),
+];
+
+impl Detail {
+    const fn new(
+        [findings, explain, evidence]: [usize; 3],
+        [ruled_out, ruled_out_lines]: [usize; 2],
+        culprits: usize,
+        [advice, advice_lines]: [usize; 2],
+        limits: usize,
+    ) -> Detail {
+        Detail { findings, explain, evidence, ruled_out, ruled_out_lines, culprits, advice, advice_lines, limits }
+    }
+}
+
+/// The screen, each line ended.
+pub fn draw(verdict: &Verdict, zone: &Zone, style: &Style) -> String {
+    let mut screen = Screen::new(style);
+    for detail in DETAILS {
+        screen = Screen::new(style);
+        screen.tell(verdict, zone, detail);
+        if screen.lines.len() <= ROWS {
+            break;
+        }
+    }
+    screen.lines.join("\n") + "\n"
+}
+
+struct Screen<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl<'a> Screen<'a> {
+    fn new(style: &'a Style) -> Screen<'a> {
+        Screen { style, lines: Vec::new() }
+    }
+
+    fn tell(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+        self.headline(verdict, zone);
+        self.findings(verdict, detail);
+        self.ruled_out(verdict, detail);
+        self.culprits(verdict, detail);
+        self.advice(verdict, detail);
+        self.limits(verdict, detail);
+    }
+
+    fn heading(&mut self, words: &str) {
+        self.lines.push(String::new());
+        self.lines.push(self.style.paint(Ink::Bold, words));
+    }
+
+    /// Wrapped words with a hanging indent: `first` stands before the first
+    /// line. At most `most` lines; what is left out is marked.
+    fn words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, most: usize) {
+        let room = self.style.width.saturating_sub(indent);
+        let mut lines = wrap(&self.style.clean(words), room, 0);
+        if lines.len() > most {
+            lines.truncate(most);
+            if let Some(last) = lines.last_mut() {
+                let more = self.style.glyph(" …", " ...");
+                while text::width(last) + text::width(more) > room {
+                    let end = last.rfind(' ').unwrap_or(0);
+                    last.truncate(end);
+                }
+                last.push_str(more);
+            }
+        }
+        for (at, line) in lines.iter().enumerate() {
+            let lead = if at == 0 { left(first, indent) } else { " ".repeat(indent) };
+            let line = ink.map_or(line.clone(), |ink| self.style.paint(ink, line));
+            self.lines.push(format!("{lead}{line}").trim_end().to_owned());
+        }
+    }
+
+    fn headline(&mut self, verdict: &Verdict, zone: &Zone) {
+        let style = self.style;
+        let window = &verdict.window;
+        let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
+        let when = zone.range(window.from_ns, window.to_ns);
+        let watched = format!("{}, {when} ({})", style.clean(host), watched_words(verdict));
+        let lines = wrap(&watched, style.width, 0);
+        self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
+        self.lines.push(String::new());
+        let ink = if verdict.bottleneck == Bottleneck::None { Ink::Good } else { Ink::Bad };
+        let badge = bottleneck_words(verdict.bottleneck).to_uppercase();
+        let sure = format!("{} sure", units::display(verdict.confidence, "fraction"));
+        let bar = bar(verdict.confidence, 12, style);
+        let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 30), "~");
+        let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
+        let gap = style.width.saturating_sub(text::width(&subject) + text::width(&bar) + text::width(&sure) + 2);
+        self.lines.push(format!(
+            "{}{}{}  {sure}",
+            style.paint(ink, &badge) + &style.paint(Ink::Bold, &subject[badge.len()..]),
+            " ".repeat(gap.max(1)),
+            style.paint(Ink::Dim, &bar),
+        ));
+        self.words("", 0, &verdict.sentence, None, 4);
+    }
+
+    fn findings(&mut self, verdict: &Verdict, detail: &Detail) {
+        if verdict.findings.is_empty() {
+            return;
+        }
+        self.heading("Evidence");
+        let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
+        let values: Vec<String> = shown.iter().map(|f| self.style.clean(&units::display(f.value, &f.unit))).collect();
+        let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
+        let held = shown.iter().map(|f| text::width(&held_words(f))).max().unwrap_or(0);
+        let spark = self.style.width.saturating_sub(column + held + 8).min(20);
+        for (at, (finding, value)) in shown.iter().zip(&values).enumerate() {
+            let explain = if at == 0 { detail.explain } else { 0 };
+            self.finding(finding, &text::right(value, column), spark, [detail.evidence, explain]);
+        }
+        self.more(verdict.findings.len(), detail.findings);
+    }
+
+    /// Title; sparkline in `columns`, value and limit; then as many lines as
+    /// `more` says of what was measured beside it, and of why it matters.
+    fn finding(&mut self, finding: &Finding, value: &str, columns: usize, more: [usize; 2]) {
+        let style = self.style;
+        let (sign, ink) = match finding.severity {
+            Severity::Critical => (style.glyph("●", "!"), Ink::Bad),
+            Severity::Warning => (style.glyph("▲", "+"), Ink::Warn),
+            Severity::Info => (style.glyph("○", "-"), Ink::Dim),
+        };
+        let at = self.lines.len();
+        self.words("  ", 4, &titled(finding), None, 2);
+        self.lines[at].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
+        let held = style.clean(&held_words(finding));
+        if columns >= 8 {
+            let spark = sparkline(&finding.series, Some(finding.limit), columns, style.unicode);
+            let spark = style.paint(ink, &left(&spark, columns));
+            self.lines.push(format!("    {spark}  {}  {held}", style.paint(Ink::Bold, value)));
+        } else {
+            self.words("", 4, &format!("{value}, {held}"), None, 2);
+        }
+        let [evidence, explain] = more;
+        if evidence > 0 && !finding.evidence.is_empty() {
+            let beside: Vec<String> = finding.evidence.iter().take(6).map(evidence_words).collect();
+            self.words("", 4, &format!("with {}", beside.join(", ")), Some(Ink::Dim), evidence);
+        }
+        if explain > 0 && !finding.explain.is_empty() {
+            self.words("", 4, &finding.explain, None, explain);
+        }
+    }
+
+    fn ruled_out(&mut self, verdict: &Verdict, detail: &Detail) {
+        if verdict.ruled_out.is_empty() && verdict.set_aside.is_empty() {
+            return;
+        }
+        self.heading("Ruled out");
+        for ruled in verdict.ruled_out.iter().take(detail.ruled_out) {
+            let name = bottleneck_words(ruled.bottleneck);
+            self.words(&format!("  {name}"), 16, &ruled.because, None, detail.ruled_out_lines);
+        }
+        self.more(verdict.ruled_out.len(), detail.ruled_out);
+        for aside in verdict.set_aside.iter().take(detail.evidence) {
+            self.words("  set aside", 16, &aside.because, None, 2);
+        }
+    }
+
+    fn culprits(&mut self, verdict: &Verdict, detail: &Detail) {
+        if verdict.culprits.is_empty() {
+            return;
+        }
+        self.heading("Who is doing it");
+        for culprit in verdict.culprits.iter().take(detail.culprits) {
+            let pid = culprit.pid.map_or(String::new(), |pid| format!(" ({pid})"));
+            let name = cut(&self.style.clean(&format!("{}{pid}", culprit.name)), 26, "~");
+            let indent = (text::width(&name) + 4).max(16);
+            self.words(&format!("  {name}"), indent, &culprit.does, None, 2);
+        }
+        self.more(verdict.culprits.len(), detail.culprits);
+    }
+
+    fn advice(&mut self, verdict: &Verdict, detail: &Detail) {
+        if verdict.advice.is_empty() {
+            return;
+        }
+        self.heading("What to do, cheapest first");
+        for (at, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
+            self.words(&format!("  {}.", at + 1), 5, &remedy.text, None, detail.advice_lines);
+        }
+        self.more(verdict.advice.len(), detail.advice);
+    }
+
+    fn limits(&mut self, verdict: &Verdict, detail: &Detail) {
+        let mut said: Vec<String> = verdict.certainty_limits.clone();
+        said.extend(verdict.notes.iter().cloned());
+        if !verdict.unjudged.is_empty() {
+            said.push(unjudged_words(verdict, 4));
+        }
+        if said.is_empty() {
+            return;
+        }
+        self.heading("How far to trust this");
+        for words in said.iter().take(detail.limits) {
+            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 2);
+        }
+        self.more(said.len(), detail.limits);
+    }
+
+    fn more(&mut self, all: usize, shown: usize) {
+        if all > shown {
+            let words =
+                format!("  {} and {} more, told by --json and by `report`", self.style.glyph("…", "..."), all - shown);
+            self.lines.push(self.style.paint(Ink::Dim, &cut(&words, self.style.width, "")));
+        }
+    }
+}
+
+/// A bottleneck's name for people.
+pub fn bottleneck_words(bottleneck: Bottleneck) -> &'static str {
+    match bottleneck {
+        Bottleneck::None => "no bottleneck",
+        Bottleneck::Cpu => "processor",
+        other => other.name(),
+    }
+}
+
+/// `sda: more than two requests wait for each disk`.
+pub fn titled(finding: &Finding) -> String {
+    if finding.instance.is_empty() { finding.title.clone() } else { format!("{}: {}", finding.instance, finding.title) }
+}
+
+/// `more than 2 for 93 % of the time`.
+pub fn held_words(finding: &Finding) -> String {
+    let than = if finding.above { "more than" } else { "less than" };
+    let limit = axis::label(finding.limit, &finding.unit);
+    format!("{than} {limit} for {} of the time", units::display(finding.share, "fraction"))
+}
+
+fn evidence_words(evidence: &crate::verdict::Evidence) -> String {
+    format!("{} {}", axis::counter_words(&evidence.counter), units::display(evidence.value, &evidence.unit))
+}
+
+/// What could not be judged, by what is missing.
+fn unjudged_words(verdict: &Verdict, most: usize) -> String {
+    let mut missing: Vec<&str> = verdict.unjudged.iter().flat_map(|u| u.missing.iter().map(String::as_str)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let rules = plural(verdict.unjudged.len(), "rule", "rules");
+    let named = missing.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    let more = if missing.len() > most { format!(" and {} more", missing.len() - most) } else { String::new() };
+    format!("{rules} could not be judged for want of {named}{more}")
+}
+
+/// A bar of `columns` for a share.
+fn bar(share: f64, columns: usize, style: &Style) -> String {
+    let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
+    style.glyph("█", "#").repeat(full) + &style.glyph("░", ".").repeat(columns - full)
+}
+
+/// How long the machine was watched, in words, with the gaps.
+pub fn watched_words(verdict: &Verdict) -> String {
+    let window = &verdict.window;
+    let gaps =
+        if window.gaps == 0 { String::new() } else { format!(", {}", plural(window.gaps as usize, "gap", "gaps")) };
+    format!("{}, {}{gaps}", length(window.seconds), plural(window.ticks as usize, "tick", "ticks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{expect, fixture};
+
+    #[test]
+    fn screens_stay_as_expected() {
+        let utc = Zone::utc();
+        let verdict = fixture::verdict();
+        let ascii = Style { unicode: false, ..Style::plain(72) };
+        let colour = Style { colour: true, ..Style::plain(100) };
+        expect::holds("screen/disk.txt", &draw(&verdict, &utc, &Style::plain(80)));
+        expect::holds("screen/disk-ascii.txt", &draw(&verdict, &utc, &ascii));
+        expect::holds("screen/disk-colour.txt", &draw(&verdict, &utc, &colour));
+        expect::holds("screen/none.txt", &draw(&fixture::other_verdict(), &utc, &Style::plain(80)));
+    }
+
+    #[test]
+    fn one_screen_is_enough_whatever_there_is_to_say() {
+        let mut verdict = fixture::verdict();
+        for _ in 0..4 {
+            verdict.findings.extend(verdict.findings.clone());
+            verdict.culprits.extend(verdict.culprits.clone());
+            verdict.advice.extend(verdict.advice.clone());
+            verdict.ruled_out.extend(verdict.ruled_out.clone());
+            verdict.certainty_limits.extend(verdict.certainty_limits.clone());
+            verdict.unjudged.extend(verdict.unjudged.clone());
+        }
+        verdict.sentence = verdict.sentence.repeat(9);
+        for width in [40, 60, 80, 100] {
+            for unicode in [true, false] {
+                let style = Style { colour: false, unicode, width };
+                for verdict in [&verdict, &fixture::verdict(), &fixture::other_verdict()] {
+                    let screen = draw(verdict, &Zone::utc(), &style);
+                    assert!(screen.lines().count() <= ROWS, "{width}:\n{screen}");
+                    assert!(unicode || screen.is_ascii());
+                    for line in screen.lines() {
+                        assert!(text::width(line) <= width, "{width}: {line}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_cannot_write_to_the_terminal() {
+        let mut verdict = fixture::verdict();
+        let evil = "\x1b]0;owned\x07\x1b[2J\nx";
+        verdict.instance = evil.into();
+        verdict.host = evil.into();
+        verdict.sentence = evil.into();
+        verdict.findings[0].instance = evil.into();
+        verdict.culprits[0].name = evil.into();
+        verdict.advice[0].text = evil.into();
+        verdict.ruled_out[0].because = evil.into();
+        let screen = draw(&verdict, &Zone::utc(), &Style::plain(80));
+        assert!(!screen.contains(['\x1b', '\x07']));
+    }
+}

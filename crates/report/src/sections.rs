@@ -1,0 +1,255 @@
+//! The sections of the page below the evidence. Each returns its content, or
+//! nothing where there is nothing to tell.
+
+use diskwright_base::{Device, Note, Topology, units};
+
+use crate::html::{Report, figure, sentence_case};
+use crate::markup::{escape, escape_code};
+use crate::model::{self, Chart};
+use crate::screen::{bottleneck_words, titled};
+use crate::text::plural;
+use crate::verdict::Verdict;
+
+/// Rows of a table in a card. The first cell names the row; on a phone each
+/// cell is led by its column's title.
+fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = String::from("<div class=\"card\"><table>\n<thead><tr>");
+    for title in titles {
+        out.push_str(&format!("<th scope=\"col\">{}</th>", escape(title)));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (at, (cell, title)) in row.iter().zip(titles).enumerate() {
+            let class = match (at, *title) {
+                (0, _) => " class=\"name\"",
+                (_, "Size") => " class=\"number\"",
+                _ => "",
+            };
+            let label =
+                if at == 0 || title.is_empty() { String::new() } else { format!(" data-is=\"{}\"", escape(title)) };
+            out.push_str(&format!("<td{class}{label}>{cell}</td>"));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    out
+}
+
+/// What else it might have been.
+pub(crate) fn ruled_out(verdict: &Verdict) -> String {
+    let mut out = String::new();
+    if !verdict.ruled_out.is_empty() {
+        let row = |r: &crate::verdict::RuledOut| {
+            vec![escape(&sentence_case(bottleneck_words(r.bottleneck))), escape_code(&r.because)]
+        };
+        let rows: Vec<Vec<String>> = verdict.ruled_out.iter().map(row).collect();
+        out.push_str(&table(&["Suspect", "Why not"], &rows));
+    }
+    if !verdict.set_aside.is_empty() {
+        out.push_str("<p>These rules held, but were set aside because another explains them better:</p>\n");
+        let row = |a: &crate::verdict::SetAside| {
+            let instance = if a.instance.is_empty() { String::new() } else { format!(" ({})", escape(&a.instance)) };
+            vec![format!("<span class=\"id\">{}</span>{instance}", escape(&a.rule)), escape_code(&a.because)]
+        };
+        let rows: Vec<Vec<String>> = verdict.set_aside.iter().map(row).collect();
+        out.push_str(&table(&["Rule", "Set aside because"], &rows));
+    }
+    out
+}
+
+/// Processes and cgroups.
+pub(crate) fn culprits(verdict: &Verdict) -> String {
+    if verdict.culprits.is_empty() {
+        return String::new();
+    }
+    let row = |c: &crate::verdict::Culprit| {
+        let pid = c.pid.map_or(String::new(), |pid| format!(" <span class=\"dim\">({pid})</span>"));
+        let cgroup = if c.cgroup.is_empty() {
+            String::new()
+        } else {
+            format!("<span class=\"id\">{}</span>", escape(&c.cgroup))
+        };
+        vec![format!("{}{pid}", escape(&c.name)), escape(&c.does), cgroup]
+    };
+    table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Remedies in order.
+pub(crate) fn advice(verdict: &Verdict) -> String {
+    if verdict.advice.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<div class=\"card\"><ol class=\"advice\">\n");
+    for remedy in &verdict.advice {
+        out.push_str(&format!(
+            "<li><p>{}</p><p class=\"source\">{}</p></li>\n",
+            escape_code(&remedy.text),
+            escape(&remedy.source)
+        ));
+    }
+    out.push_str("</ol></div>\n");
+    out
+}
+
+/// What each pack says, with its leading finding; disagreement is marked.
+pub(crate) fn packs(verdicts: &[Verdict]) -> String {
+    let Some((first, others)) = verdicts.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return String::new();
+    };
+    let differing = others.iter().filter(|v| v.bottleneck != first.bottleneck).count();
+    let summary = match differing {
+        0 => "All packs say the same.".to_owned(),
+        1 if others.len() == 1 => "The other pack sees it otherwise.".to_owned(),
+        n if n == others.len() => "Each of the other packs sees it otherwise.".to_owned(),
+        n => format!("{n} of the {} other packs {} it otherwise.", others.len(), if n == 1 { "sees" } else { "see" }),
+    };
+    let row = |(at, v): (usize, &Verdict)| {
+        let agreement = match (at, v.bottleneck == first.bottleneck) {
+            (0, _) => String::new(),
+            (_, true) => " <span class=\"agrees\">agrees</span>".into(),
+            (_, false) => " <span class=\"differs\">differs</span>".into(),
+        };
+        let instance = if v.instance.is_empty() { String::new() } else { format!(" ({})", escape(&v.instance)) };
+        let says = format!("{}{instance}{agreement}", escape(bottleneck_words(v.bottleneck)));
+        let (because, source) = match v.findings.first() {
+            Some(f) => {
+                let than = if f.above { "more than" } else { "less than" };
+                let numbers =
+                    format!("{}, {than} {}", units::display(f.value, &f.unit), units::display(f.limit, &f.unit));
+                (format!("{} ({})", escape(&titled(f)), escape(&numbers)), escape(&f.source))
+            }
+            None => ("no rule of it held".to_owned(), String::new()),
+        };
+        vec![format!("<span class=\"id\">{}</span>", escape(&v.pack)), says, because, source]
+    };
+    let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
+    format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
+}
+
+/// Gaps, what was missing, what could not be judged.
+pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
+    let mut items: Vec<String> =
+        verdict.certainty_limits.iter().chain(&verdict.notes).map(|w| escape_code(w)).collect();
+    for unjudged in &verdict.unjudged {
+        items.push(format!(
+            "Rule <span class=\"id\">{}</span> could not be judged: the log lacks {}.",
+            escape(&unjudged.rule),
+            escape(&unjudged.missing.join(", "))
+        ));
+    }
+    const KINDS: [(&str, &str); 4] =
+        [(Note::GAP, "Gap"), (Note::CLOCK, "Clock"), (Note::UNSEEN, "Not seen"), (Note::WARNING, "Warning")];
+    const MOST: usize = 40;
+    for (kind, title) in KINDS {
+        let of_kind: Vec<&Note> = report.notes.iter().filter(|n| n.kind == kind).collect();
+        for note in of_kind.iter().take(MOST) {
+            let when = escape(&report.zone.moment(note.time_ns));
+            items.push(format!("{title}: {} <span class=\"dim\">({when})</span>", escape(&note.text)));
+        }
+        if of_kind.len() > MOST {
+            items.push(format!("{title}: and {} more.", of_kind.len() - MOST));
+        }
+    }
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: Vec<String> = items.iter().map(|i| format!("<li>{i}</li>")).collect();
+    format!("<div class=\"card\"><ul class=\"plain\">\n{}\n</ul></div>\n", items.join("\n"))
+}
+
+/// All bookmarks, oldest first.
+pub(crate) fn bookmarks(report: &Report) -> String {
+    let row = |(number, n): (usize, &Note)| {
+        vec![number.to_string(), format!("<time>{}</time>", escape(&report.zone.moment(n.time_ns))), escape(&n.text)]
+    };
+    let rows: Vec<Vec<String>> = model::bookmarks(&report.notes).into_iter().map(row).collect();
+    if rows.is_empty() { String::new() } else { table(&["", "When", "What"], &rows) }
+}
+
+/// The machine, its devices and filesystems.
+pub(crate) fn topology(topology: Option<&Topology>) -> String {
+    let Some(topology) = topology else { return String::new() };
+    let mut facts = Vec::new();
+    if !topology.kernel.is_empty() {
+        facts.push(format!("Linux {}", topology.kernel));
+    }
+    if topology.processors > 0 {
+        facts.push(plural(topology.processors as usize, "processor", "processors"));
+    }
+    if topology.memory_bytes > 0 {
+        facts.push(format!("{} of memory", units::display(topology.memory_bytes as f64, "bytes")));
+    }
+    let mut out = String::new();
+    if !facts.is_empty() {
+        out.push_str(&format!("<p>{}.</p>\n", escape(&facts.join(", "))));
+    }
+    if !topology.devices.is_empty() {
+        let rows: Vec<Vec<String>> = topology.devices.iter().map(|d| device(topology, d)).collect();
+        out.push_str(&table(&["Device", "What it is", "Stands on", "Size", "Remarks"], &rows));
+    }
+    if !topology.filesystems.is_empty() {
+        let row = |f: &diskwright_base::Filesystem| vec![escape(&f.mount), escape(&f.kind), escape(&f.device)];
+        let rows: Vec<Vec<String>> = topology.filesystems.iter().map(row).collect();
+        out.push_str(&table(&["Mounted at", "Filesystem", "On"], &rows));
+    }
+    out
+}
+
+fn device(topology: &Topology, device: &Device) -> Vec<String> {
+    use diskwright_base::{Class, DeviceKind};
+    let kind = match device.kind {
+        DeviceKind::Disk => "disk",
+        DeviceKind::Partition => "partition",
+        DeviceKind::Md => "software array",
+        DeviceKind::Dm => "mapped device",
+        DeviceKind::Loop => "loop device",
+        DeviceKind::Zram => "compressed memory",
+        DeviceKind::Multipath => "multipath",
+        DeviceKind::Btrfs => "btrfs volume",
+        DeviceKind::Zfs => "ZFS pool",
+    };
+    let class = match device.class {
+        Class::Rotational => "rotational",
+        Class::Flash => "flash",
+        Class::Nvme => "NVMe",
+        Class::Virtual => "virtual",
+        Class::Network => "network",
+        Class::Memory => "memory",
+        Class::Unknown => "",
+    };
+    let what = match device.level {
+        Some(level) => format!("{kind}, {}", level.name()),
+        None if device.below.is_empty() && !class.is_empty() => format!("{class} {kind}"),
+        None => kind.to_owned(),
+    };
+    let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(device.model.clone());
+    remarks.extend(device.backing.clone());
+    if device.missing > 0 {
+        remarks.push(format!("{} missing", plural(device.missing as usize, "member", "members")));
+    }
+    remarks.extend(device.background.as_ref().map(|b| format!("{b} is running")));
+    remarks.extend(device.write_cache.as_ref().map(|w| format!("cache: {w}")));
+    remarks.extend(device.scheduler.as_ref().map(|s| format!("scheduler: {s}")));
+    let stripe = device.stripe_bytes.map(|b| format!("stripe unit {} KiB", b / 1024));
+    remarks.extend(stripe);
+    if device.level.is_some() {
+        remarks.push(plural(topology.spindles(&device.name), "disk", "disks"));
+    }
+    let size = device.bytes.map_or(String::new(), |b| units::display(b as f64, "bytes"));
+    vec![escape(&device.name), escape(&what), escape(&device.below.join(", ")), size, escape(&remarks.join("; "))]
+}
+
+/// The charts that stand with no finding.
+pub(crate) fn charts(report: &Report, charts: &[&Chart]) -> String {
+    if charts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<div class=\"small\">\n");
+    for (number, chart) in charts.iter().enumerate() {
+        out.push_str(&format!("<div class=\"card\">{}</div>\n", figure(chart, report, &format!("c{number}"))));
+    }
+    out.push_str("</div>\n");
+    out
+}
