@@ -102,7 +102,14 @@ pub enum TimeWord {
     Time,
 }
 
-/// Other tools' names of a counter.
+/// The units of counters: seconds, bytes, shares (1 is all), counts, requests
+/// outstanding, pages, processors' worth of time, and amounts a second.
+pub const UNITS: &[&str] =
+    &["s", "bytes", "fraction", "count", "requests", "pages", "processors", "per_s", "bytes_per_s", "pages_per_s"];
+
+/// Other tools' names of a counter. Their units may differ (kB, ms, percent),
+/// and so may their form: where others keep a running total of what is a rate
+/// or a share here, it is what the total grows by in a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Names {
@@ -131,8 +138,7 @@ impl Names {
 pub struct Counter {
     /// Canonical id, `object.name`.
     pub id: String,
-    /// Unit of its values: `s`, `bytes`, `per_s`, `bytes_per_s`, `fraction`,
-    /// `requests`, `count`, `pages`, …
+    /// Unit of its values, one of [`UNITS`].
     pub unit: String,
     /// How it behaves over time.
     pub kind: Kind,
@@ -239,6 +245,9 @@ impl Catalogue {
                 if counter.object() != file.object {
                     return Err(format!("{name}.toml: {} belongs to another object", counter.id));
                 }
+                if !UNITS.contains(&counter.unit.as_str()) {
+                    return Err(format!("{name}.toml: {} has the unknown unit {}", counter.id, counter.unit));
+                }
                 counter.spell_out();
                 counters.push(counter);
             }
@@ -298,13 +307,15 @@ impl Catalogue {
 }
 
 /// All that a counter is found by, plain: its id, the id's part behind the
-/// dot, every name, and an NT name's part behind the object.
+/// dot, every name, and an NT name's part behind the object. Print also says
+/// `Memory Page Faults/sec`, without anything between.
 fn spellings(counter: &Counter) -> Vec<String> {
     let own = counter.id.split_once('.').map(|(_, name)| name.to_owned());
     let mut all: Vec<String> = own.into_iter().chain([counter.id.to_lowercase()]).collect();
     for name in counter.names.iter().map(plain) {
         if let Some((_, of_object)) = name.split_once('\\') {
             all.push(of_object.to_owned());
+            all.push(name.replacen('\\', "", 1));
         }
         all.push(name);
     }
