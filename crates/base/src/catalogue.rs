@@ -1,6 +1,7 @@
 //! The counter catalogue: what each measured quantity means, its unit, how it
 //! aggregates, what others call it, and the trap in it. The entries are data,
-//! one TOML file an object in `crates/base/counters/`.
+//! TOML files in `crates/base/counters/`; each names its object at the top, and
+//! its formulas name counters of that object without it.
 //!
 //! A counter is either *stored* (a sampler or a log brings its cells) or
 //! *derived* from stored ones by one of the formulas in [`Derive`]. A foreign
