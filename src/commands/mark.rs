@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if text.trim().is_empty() {
         return Err(Failure::Usage("a bookmark needs a text".into()));
     }
-    let note = Note::new(SystemClock.wall_ns(), Note::BOOKMARK, text);
+    let note = Note::new(SystemClock.read().wall_ns, Note::BOOKMARK, text);
     diskwright_datastore::mark(&arguments.dir, &note)?;
     if arguments.json {
         let at = super::when::rfc3339(note.time_ns);

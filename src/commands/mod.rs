@@ -12,6 +12,7 @@ mod mark;
 mod output;
 mod record;
 mod report;
+mod select;
 mod show;
 mod when;
 mod why;

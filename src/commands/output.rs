@@ -4,6 +4,7 @@
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use console::Term;
 use diskwright_report::Style;
 use serde::Serialize;
 
@@ -29,20 +30,10 @@ fn failure(error: io::Error) -> Failure {
     }
 }
 
-/// What standard output can show: colours only on a terminal and without
-/// `NO_COLOR`, block characters only in a UTF-8 locale.
+/// What standard output can show: its width, colours only on a terminal and
+/// without `NO_COLOR`, block characters only in a UTF-8 locale.
 pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let set = |name: &str| env::var_os(name).is_some_and(|v| !v.is_empty());
-    let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    Style {
-        colour: terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|t| t != "dumb"),
-        unicode: !terminal || locale_is_utf8(),
-        width: columns.filter(|_| terminal).unwrap_or(80).clamp(40, 100),
-    }
-}
-
-fn locale_is_utf8() -> bool {
-    let first = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| env::var(name).ok().filter(|v| !v.is_empty()));
-    first.is_some_and(|locale| locale.to_lowercase().replace('-', "").contains("utf8"))
+    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    Style::choose(terminal, columns.filter(|_| terminal), |name| env::var(name).ok())
 }

@@ -1,0 +1,50 @@
+//! What is fuzzed: each function takes any bytes and must neither panic nor
+//! take memory without bound. cargo-fuzz runs them from `fuzz_targets/`, and
+//! `tests/fuzz.rs` runs them on mutated seeds in the ordinary tests.
+
+use std::io::Write;
+
+use diskwright_base::Frame;
+use diskwright_counters::live::{mountinfo, scan, sources};
+use diskwright_datastore::Reader;
+use diskwright_diagnosis::Pack;
+
+/// Any bytes as a log's segment file: read to its end, whatever it says.
+pub fn log_reader(data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("diskwright-fuzz-{}.dwlog", std::process::id()));
+    let written = std::fs::File::create(&path).and_then(|mut f| f.write_all(data));
+    if written.is_err() {
+        return;
+    }
+    let mut frame = Frame::default();
+    if let Ok(mut reader) = Reader::open(&path) {
+        let _ = reader.range();
+        while let Ok(Some(_)) = reader.next(&mut frame) {}
+    }
+    let _ = std::fs::remove_file(&path);
+}
+
+/// Any text as a rule pack.
+pub fn rule_loader(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = Pack::load("fuzz.toml", text);
+    }
+}
+
+/// Any bytes as each of the kernel's files.
+pub fn proc_parsers(data: &[u8]) {
+    for line in scan::lines(data) {
+        let _ = sources::diskstats::parse_line(line);
+        let _ = sources::stat::parse_processor(line);
+        let _ = scan::keyed(line);
+    }
+    let _ = sources::loadavg::parse(data);
+    let _ = sources::pressure::parse(data);
+    let _ = sources::swaps::parse(data).count();
+    let _ = sources::btrfs::errors(data);
+    let _ = sources::processes::parse::stat(data);
+    let _ = sources::processes::parse::io(data);
+    let _ = sources::processes::parse::cgroup(data);
+    let _ = sources::processes::parse::swapped(data);
+    let _ = mountinfo::parse(data);
+}

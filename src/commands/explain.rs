@@ -1,0 +1,88 @@
+//! `explain NAME`: a counter, rule, pack or level by any of its names.
+
+use clap::Args;
+use diskwright_base::{Catalogue, Counter};
+use diskwright_diagnosis::{Pack, Rule, packs};
+use serde_json::{Value, json};
+
+use super::{Failure, output};
+
+/// Arguments of `explain`.
+#[derive(Args)]
+pub struct Arguments {
+    /// A counter by its id or by the name that NT, sysstat, Prometheus or the kernel gives it; a rule; a pack
+    #[arg(required = true)]
+    name: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let name = arguments.name.join(" ");
+    let counters = Catalogue::builtin().find(&name);
+    let all = packs::builtin()?;
+    let found_packs: Vec<&Pack> = all.iter().filter(|p| p.id == name).collect();
+    let of_pack = |p: &'_ Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
+    let rules: Vec<(&Pack, &Rule)> =
+        all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r))).filter(|(p, r)| of_pack(p, r)).collect();
+    if counters.is_empty() && rules.is_empty() && found_packs.is_empty() {
+        let hint = "`diskwright list counters` and `list rules` print all names";
+        return Err(Failure::Failed(format!("`{name}` is no counter, rule or pack known here; {hint}")));
+    }
+    if arguments.json {
+        return output::json(&json!({
+            "schema": "diskwright.explain/1",
+            "name": name,
+            "counters": counters.iter().map(|c| counter_json(c)).collect::<Vec<_>>(),
+            "rules": rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
+            "packs": found_packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
+        }));
+    }
+    let style = output::style();
+    let mut parts: Vec<String> = counters.iter().map(|c| diskwright_report::explain::counter(c, &style)).collect();
+    parts.extend(rules.iter().map(|(p, r)| diskwright_report::explain::rule(p, r, &style)));
+    parts.extend(found_packs.iter().map(|p| diskwright_report::explain::pack(p, &style)));
+    output::text(&parts.join("\n"))
+}
+
+/// A counter of the catalogue as JSON.
+pub fn counter_json(counter: &Counter) -> Value {
+    json!({
+        "id": counter.id,
+        "unit": counter.unit,
+        "kind": counter.kind,
+        "over_instances": counter.over_instances,
+        "derived": !counter.derive.is_empty(),
+        "names": counter.names,
+        "explain": counter.explain,
+        "trap": counter.trap,
+        "source": counter.source,
+    })
+}
+
+/// A rule as JSON.
+pub fn rule_json(pack: &Pack, rule: &Rule) -> Value {
+    json!({
+        "pack": pack.id,
+        "id": rule.id,
+        "title": rule.title,
+        "object": rule.object,
+        "bottleneck": rule.bottleneck,
+        "severity": rule.severity,
+        "source": rule.source,
+        "explain": rule.explain,
+        "advice": rule.advice,
+    })
+}
+
+/// A pack as JSON.
+pub fn pack_json(pack: &Pack) -> Value {
+    json!({
+        "id": pack.id,
+        "title": pack.title,
+        "source": pack.source,
+        "explain": pack.explain,
+        "rules": pack.rules.len(),
+    })
+}

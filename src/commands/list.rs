@@ -1,0 +1,124 @@
+//! `list WHAT`: the registries, for people and, with `--json`, for programs.
+
+use clap::{Args, ValueEnum};
+use diskwright_base::{Catalogue, Level};
+use diskwright_counters::live::SOURCES;
+use diskwright_diagnosis::packs;
+use diskwright_report::Table;
+use serde_json::{Value, json};
+
+use super::explain::{counter_json, pack_json, rule_json};
+use super::{Failure, output};
+
+/// Arguments of `list`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Which registry
+    what: What,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// The counter catalogue
+    Counters,
+    /// The rules of all packs
+    Rules,
+    /// The rule packs
+    Packs,
+    /// Where a live machine's counters come from
+    Sources,
+    /// Log formats that can be read
+    Formats,
+    /// RAID levels and what a small write costs on them
+    Levels,
+}
+
+/// Formats that `why`, `show` and `report` read: id and description.
+const FORMATS: &[(&str, &str)] =
+    &[("diskwright", "our own log: a folder made by `record`, or one of its .dwlog files")];
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (name, entries, table) = match arguments.what {
+        What::Counters => counters(),
+        What::Rules => rules()?,
+        What::Packs => all_packs()?,
+        What::Sources => sources(),
+        What::Formats => formats(),
+        What::Levels => levels(),
+    };
+    if arguments.json {
+        return output::json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));
+    }
+    output::text(&table.render(&output::style()))
+}
+
+type Listing = (&'static str, Vec<Value>, Table);
+
+fn counters() -> Listing {
+    let all = Catalogue::builtin().counters();
+    let mut table = Table::new().text("counter").text("unit").text("kind").text("also known as");
+    for counter in all {
+        let kind = json!(counter.kind).as_str().unwrap_or_default().replace('_', " ");
+        let names = &counter.names;
+        let known = names.nt.first().or(names.sysstat.first()).or(names.linux.first()).cloned().unwrap_or_default();
+        table.row([counter.id.clone(), counter.unit.clone(), kind, known]);
+    }
+    ("counters", all.iter().map(counter_json).collect(), table)
+}
+
+fn rules() -> Result<Listing, Failure> {
+    let mut table = Table::new().text("pack").text("rule").text("says").text("severity").text("source");
+    let mut entries = Vec::new();
+    for pack in packs::builtin()? {
+        for rule in &pack.rules {
+            let word = |v: Value| v.as_str().unwrap_or_default().to_owned();
+            let says = word(json!(rule.bottleneck));
+            table.row([pack.id.clone(), rule.id.clone(), says, word(json!(rule.severity)), rule.source.clone()]);
+            entries.push(rule_json(&pack, rule));
+        }
+    }
+    Ok(("rules", entries, table))
+}
+
+fn all_packs() -> Result<Listing, Failure> {
+    let all = packs::builtin()?;
+    let mut table = Table::new().text("pack").text("rules").text("title");
+    for pack in &all {
+        table.row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);
+    }
+    Ok(("packs", all.iter().map(pack_json).collect(), table))
+}
+
+fn sources() -> Listing {
+    let mut table = Table::new().text("source").text("files").text("brings");
+    let mut entries = Vec::new();
+    for source in SOURCES {
+        table.row([source.id.to_owned(), source.files.join(", "), source.explain.to_owned()]);
+        entries.push(json!({ "id": source.id, "files": source.files, "explain": source.explain }));
+    }
+    ("sources", entries, table)
+}
+
+fn formats() -> Listing {
+    let mut table = Table::new().text("format").text("what it is");
+    let mut entries = Vec::new();
+    for (id, explain) in FORMATS {
+        table.row([*id, *explain]);
+        entries.push(json!({ "id": id, "explain": explain }));
+    }
+    ("formats", entries, table)
+}
+
+fn levels() -> Listing {
+    let mut table = Table::new().text("level").text("member operations a small write");
+    let mut entries = Vec::new();
+    for level in Level::ALL {
+        let cost = if level == Level::Raid1 { "one a member".to_owned() } else { level.write_factor(2).to_string() };
+        table.row([level.name().to_owned(), cost.clone()]);
+        entries.push(json!({ "id": level.name(), "small_write_operations": cost }));
+    }
+    ("levels", entries, table)
+}

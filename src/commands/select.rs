@@ -1,0 +1,111 @@
+//! Which counters of a log a command looks at.
+
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Note, Plan, Schema};
+
+use super::Failure;
+use super::log::{Logs, Piece};
+
+/// What is shown when no counter is named: enough to see how a machine fares.
+const OVERVIEW: &[&str] = &[
+    "processor.busy",
+    "system.running",
+    "memory.available_fraction",
+    "paging.swap_in_pages_per_s",
+    "paging.swap_out_pages_per_s",
+    "pressure.*_some",
+    "physical_disk.transfers_per_s",
+    "physical_disk.bytes_per_s",
+    "physical_disk.avg_s_per_transfer",
+    "physical_disk.avg_queue_length",
+    "physical_disk.busy",
+    "network.received_bytes_per_s",
+    "network.sent_bytes_per_s",
+];
+
+/// Kinds of notes that are kept whole; process tables are too many.
+const KEPT: &[&str] = &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY];
+
+/// First pass over logs: which series there are, and the notes that people read
+/// or that tell the topology.
+pub fn look(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
+    let mut schemas: Vec<Arc<Schema>> = Vec::new();
+    let mut notes = Vec::new();
+    logs.read(|piece| {
+        match piece {
+            Piece::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
+                schemas.push(Arc::clone(frame.schema()));
+            }
+            Piece::Note(note) if KEPT.contains(&note.kind.as_str()) => notes.push(note),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((schemas, notes))
+}
+
+/// The counters and instances that the log has and the user wants.
+pub fn choose(
+    counters: &[String],
+    instances: &[String],
+    schemas: &[Arc<Schema>],
+) -> Result<Vec<(String, String)>, Failure> {
+    let catalogue = Catalogue::builtin();
+    let mut ids: Vec<&str> = Vec::new();
+    let patterns: Vec<&str> = match counters {
+        [] => OVERVIEW.to_vec(),
+        given => given.iter().map(String::as_str).collect(),
+    };
+    for pattern in patterns {
+        let found: Vec<&str> = if pattern.contains('*') {
+            catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| matches(pattern, id)).collect()
+        } else {
+            catalogue.find(pattern).iter().map(|c| c.id.as_str()).collect()
+        };
+        if found.is_empty() {
+            let hint = "`diskwright list counters` prints all";
+            return Err(Failure::Usage(format!("no counter is called `{pattern}`; {hint}")));
+        }
+        ids.extend(found.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+    }
+    let mut wanted: Vec<(String, String)> = Vec::new();
+    for id in ids {
+        let object = id.split('.').next().unwrap_or(id);
+        for schema in schemas {
+            for instance in schema.instances(object) {
+                let named = instances.is_empty() || instances.iter().any(|p| matches(p, instance));
+                let pair = (id.to_owned(), instance.to_owned());
+                if named && !wanted.contains(&pair) && Plan::resolve(catalogue, schema, id, instance).is_some() {
+                    wanted.push(pair);
+                }
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(Failure::Failed("the log has none of these counters and instances".into()));
+    }
+    Ok(wanted)
+}
+
+/// Matches a name against a pattern in which `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(tail) = name.strip_prefix(head) else { return false };
+    (0..=tail.len()).filter(|&at| tail.is_char_boundary(at)).any(|at| matches(rest, &tail[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        assert!(matches("physical_disk.*", "physical_disk.busy"));
+        assert!(matches("*_some", "io_some"));
+        assert!(matches("a*b*c", "aXbYc"));
+        assert!(!matches("a*b", "aXc"));
+        assert!(matches("*", ""));
+        assert!(!matches("busy", "busy2"));
+    }
+}

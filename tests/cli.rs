@@ -1,0 +1,240 @@
+//! The program as a user meets it: the real binary on the real machine, its
+//! contracts (JSON fields, exit codes) and what it says of bad input.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn diskwright(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the program runs")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}\n{}", said(output)))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder of its own for each test.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder below target");
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// A log of about two seconds of this machine.
+fn recorded(test: &str) -> PathBuf {
+    let log = folder(test).join("log");
+    let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "2s", "--json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(json(&done)["schema"], "diskwright.record/1");
+    log
+}
+
+#[test]
+fn why_watches_this_machine_and_keeps_the_contract() {
+    let done = diskwright(&["why", "--for", "2s", "--every", "500ms", "--json", "--all-packs"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let verdict = json(&done);
+    assert_eq!(verdict["schema"], "diskwright.verdict/1");
+    let fields = ["bottleneck", "instance", "confidence", "findings", "ruled_out", "unjudged", "culprits", "advice"];
+    for field in fields.iter().chain(&["window"]) {
+        assert!(verdict.get(field).is_some(), "no field {field}");
+    }
+    let confidence = verdict["confidence"].as_f64().expect("a number");
+    assert!((0.0..=1.0).contains(&confidence));
+    let packs: Vec<&str> =
+        verdict["packs"].as_array().expect("a list").iter().filter_map(|p| p["pack"].as_str()).collect();
+    for pack in ["default", "nt-resource-kit", "sas-1998", "ntmag-1998", "compaq-1997", "sql7-1999"] {
+        assert!(packs.contains(&pack), "{pack} is not in {packs:?}");
+    }
+}
+
+#[test]
+fn why_on_a_terminal_fits_one_screen() {
+    let done = diskwright(&["why", "--for", "1s", "--every", "250ms"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let screen = String::from_utf8_lossy(&done.stdout);
+    assert!(screen.lines().count() <= 60, "{} lines", screen.lines().count());
+    assert!(screen.lines().all(|l| l.chars().count() <= 100));
+    assert!(!screen.contains('\x1b'), "colour without a terminal");
+}
+
+#[test]
+fn a_log_is_recorded_marked_shown_judged_and_reported() {
+    let log = folder("whole").join("log");
+    let mut recorder = command(&["record", text(&log), "--every", "200ms", "--for", "4s"]).spawn().expect("runs");
+    wait_for_log(&log, &mut recorder);
+    let refused = diskwright(&["record", text(&log), "--for", "1s"]);
+    assert_eq!(refused.status.code(), Some(1), "a second recorder");
+    assert_eq!(said(&refused).lines().filter(|l| l.starts_with("diskwright: ")).count(), 1, "{}", said(&refused));
+    assert_eq!(diskwright(&["mark", text(&log), "the", "<b>index</b>", "build"]).status.code(), Some(0));
+    let beside = diskwright(&["why", text(&log), "--json"]);
+    assert_eq!(beside.status.code(), Some(0), "beside the recorder: {}", said(&beside));
+    assert!(recorder.wait().expect("ends").success());
+
+    let shown = json(&diskwright(&["show", text(&log), "--counter", "processor.busy", "--json"]));
+    assert_eq!(shown["schema"], "diskwright.show/1");
+    assert_eq!(shown["bookmarks"][0]["text"], "the <b>index</b> build");
+    assert!(shown["series"].as_array().is_some_and(|s| s.iter().any(|s| s["instance"] == "_total")));
+    for form in ["table", "chart", "csv"] {
+        let done = diskwright(&["show", text(&log), "--as", form, "--from", "-1h"]);
+        assert_eq!(done.status.code(), Some(0), "{form}: {}", said(&done));
+        assert!(!done.stdout.is_empty());
+    }
+    let page = log.with_extension("html");
+    let done = diskwright(&["report", text(&log), "-o", text(&page)]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let html = fs::read_to_string(&page).expect("the page");
+    assert!(html.contains("&lt;b&gt;index&lt;/b&gt;") && !html.contains("<b>index</b>"), "bookmarks are escaped");
+    assert!(html.contains("<svg") && !html.contains("src=\"http"), "charts, and nothing from outside");
+}
+
+fn wait_for_log(log: &Path, recorder: &mut Child) {
+    for _ in 0..200 {
+        let ready = fs::read_dir(log).is_ok_and(|entries| entries.count() > 1);
+        if ready {
+            return;
+        }
+        assert!(recorder.try_wait().expect("a child").is_none(), "the recorder ended");
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+    panic!("no log after 4 s");
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_writes_nothing() {
+    let place = folder("usage");
+    let log = place.join("log");
+    let cases: &[&[&str]] = &[
+        &["record", text(&log), "--every", "5x"],
+        &["record", text(&log), "--keep", "7 apples"],
+        &["why", "--for", "1s", "--every", "1s"],
+        &["why", "--from", "-5m"],
+        &["why", "--pack", "no-such-pack"],
+        &["mark"],
+        &["list", "unicorns"],
+        &["frobnicate"],
+    ];
+    for case in cases {
+        let done = diskwright(case);
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", said(&done));
+        assert!(done.stdout.is_empty() && !said(&done).is_empty(), "{case:?}");
+    }
+    assert_eq!(fs::read_dir(&place).expect("readable").count(), 0);
+}
+
+#[test]
+fn bad_files_exit_with_1_and_one_line_that_names_them() {
+    let place = folder("files");
+    let foreign = place.join("foreign.log");
+    fs::write(&foreign, "this is no log of ours\n").expect("writable");
+    let empty = place.join("empty");
+    fs::create_dir(&empty).expect("a folder");
+    let rules = place.join("rules.toml");
+    fs::write(&rules, RULES_WITH_A_WRONG_KEY).expect("writable");
+    let missing = place.join("nothing-here");
+    let page = place.join("page.html");
+    let cases: &[(&[&str], &str)] = &[
+        (&["why", text(&foreign)], "foreign.log"),
+        (&["why", text(&empty)], "empty"),
+        (&["why", text(&missing)], "nothing-here"),
+        (&["show", text(&foreign)], "foreign.log"),
+        (&["report", text(&foreign), "-o", text(&page)], "foreign.log"),
+        (&["mark", text(&empty), "hello"], "empty"),
+        (&["record", text(&foreign), "--for", "1s"], "foreign.log"),
+        (&["why", "--pack", text(&rules), "--for", "1s"], "rules.toml:12"),
+        (&["explain", "no such counter"], "no such counter"),
+    ];
+    for (case, named) in cases {
+        let done = diskwright(case);
+        assert_eq!(done.status.code(), Some(1), "{case:?}: {}", said(&done));
+        let lines: Vec<String> = said(&done).lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 1, "{case:?}: {lines:?}");
+        assert!(lines[0].contains(named), "{case:?}: {lines:?}");
+    }
+    assert!(!page.exists() && fs::read_dir(&empty).expect("readable").count() == 0, "nothing is written");
+}
+
+const RULES_WITH_A_WRONG_KEY: &str = r#"[pack]
+id = "mine"
+title = "Mine"
+source = "me"
+explain = "Mine."
+
+[[rule]]
+id = "disk.q"
+title = "queue"
+object = "physical_disk"
+bottleneck = "disk"
+all = [{ counter = "avg_queue_length", abvoe = 2.0 }]
+severity = "critical"
+sustained = { share = 0.5, at_least = "10s" }
+source = "me"
+explain = "Mine."
+"#;
+
+#[test]
+fn a_truncated_log_gives_what_it_has() {
+    let log = recorded("truncated");
+    let segment = fs::read_dir(&log)
+        .expect("readable")
+        .map(|e| e.expect("entry").path())
+        .find(|p| p.extension().is_some_and(|e| e == "dwlog") && text(p).contains("0000"))
+        .expect("a segment");
+    let whole = fs::read(&segment).expect("readable");
+    fs::write(&segment, &whole[..whole.len() - 40]).expect("writable");
+    let done = diskwright(&["why", text(&log), "--json"]);
+    // either something is left and is judged, or the answer is a clear error; never a panic
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{}", said(&done));
+    assert!(!said(&done).contains("panicked"));
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut child = command(&["list", "counters"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    drop(child.stdout.take());
+    let mut errors = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut errors).expect("text");
+    assert_eq!(child.wait().expect("ends").code(), Some(0), "{errors}");
+    assert!(errors.is_empty(), "{errors}");
+}
+
+#[test]
+fn counters_are_explained_by_any_of_their_names() {
+    for name in ["physical_disk.avg_queue_length", "aqu-sz", "PhysicalDisk\\Avg. Disk Queue Length"] {
+        let found = json(&diskwright(&["explain", name, "--json"]));
+        let ids: Vec<&str> =
+            found["counters"].as_array().expect("a list").iter().filter_map(|c| c["id"].as_str()).collect();
+        assert!(ids.contains(&"physical_disk.avg_queue_length"), "{name}: {ids:?}");
+    }
+    let done = diskwright(&["explain", "Disk Queue Length"]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+}
+
+#[test]
+fn every_registry_is_listed() {
+    for what in ["counters", "rules", "packs", "sources", "formats", "levels"] {
+        let listed = json(&diskwright(&["list", what, "--json"]));
+        assert_eq!(listed["schema"], "diskwright.list/1");
+        assert!(listed["entries"].as_array().is_some_and(|e| !e.is_empty()), "{what}");
+        assert_eq!(diskwright(&["list", what]).status.code(), Some(0));
+    }
+}

@@ -1,0 +1,88 @@
+//! The fuzz targets on mutated seeds, without a fuzzer: short, seeded, and the
+//! same on every machine. `cargo fuzz run TARGET` searches further.
+
+#[path = "../fuzz/targets.rs"]
+mod targets;
+
+use std::fs;
+use std::process::Command;
+
+/// Mutations of each seed.
+const ROUNDS: u64 = 400;
+
+/// A small generator (Marsaglia's xorshift), so that a failure can be repeated
+/// from its round number.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides.max(1) as u64) as usize
+    }
+}
+
+fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
+    let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut data = seed.to_vec();
+    for _ in 0..=dice.roll(4) {
+        let at = dice.roll(data.len());
+        match dice.roll(5) {
+            0 => data.truncate(at),
+            1 if at < data.len() => data[at] ^= 1 << dice.roll(8),
+            2 => data.insert(at, b"\0\xff9-\"[\n"[dice.roll(7)]),
+            3 if at < data.len() => drop(data.drain(at..(at + dice.roll(30)).min(data.len()))),
+            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+        }
+    }
+    data
+}
+
+fn run(target: fn(&[u8]), seeds: &[Vec<u8>]) {
+    assert!(!seeds.is_empty(), "no seed");
+    for (number, seed) in seeds.iter().enumerate() {
+        target(seed);
+        for round in 0..ROUNDS {
+            let data = mutated(seed, round);
+            let caught = std::panic::catch_unwind(|| target(&data));
+            assert!(caught.is_ok(), "seed {number}, round {round}: {:?}", String::from_utf8_lossy(&data));
+        }
+    }
+}
+
+#[test]
+fn proc_parsers_take_anything() {
+    let files = ["diskstats", "stat", "meminfo", "vmstat", "loadavg", "swaps", "self/mountinfo", "self/stat"];
+    let more = ["self/io", "self/cgroup", "self/status", "interrupts", "softirqs", "net/dev", "pressure/io"];
+    let read = |f: &&str| fs::read(format!("/proc/{f}")).ok();
+    let seeds: Vec<Vec<u8>> = files.iter().chain(&more).filter_map(|f| read(f)).collect();
+    run(targets::proc_parsers, &seeds);
+}
+
+#[test]
+fn rule_loader_takes_anything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
+    let texts = fs::read_dir(folder).expect("rules").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
+    // one rule is enough of each: the loader works rule by rule
+    let seeds: Vec<Vec<u8>> = texts.map(|t| t[..t.len().min(3000)].to_vec()).collect();
+    run(targets::rule_loader, &seeds);
+}
+
+#[test]
+fn log_reader_takes_anything() {
+    let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-log");
+    let _ = fs::remove_dir_all(&log);
+    let done = Command::new(env!("CARGO_BIN_EXE_diskwright"))
+        .args(["record", log.to_str().expect("plain"), "--every", "50ms", "--for", "500ms"])
+        .output()
+        .expect("runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let files = fs::read_dir(&log).expect("a log").map(|e| e.expect("entry").path());
+    let seeds: Vec<Vec<u8>> = files
+        .filter(|p| p.extension().is_some_and(|e| e == "dwlog"))
+        .map(|p| fs::read(p).expect("readable"))
+        .filter(|d| !d.is_empty())
+        .collect();
+    run(targets::log_reader, &seeds);
+}
