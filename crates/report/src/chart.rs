@@ -195,7 +195,7 @@ fn baseline(chart: &Chart, width: usize, style: &Style) -> String {
         let recorded = chart.lines.iter().any(|line| {
             let length = line.buckets.len();
             let part = (column * length / width)..((column + 1) * length).div_ceil(width).min(length);
-            line.buckets[part].iter().any(|b| !b.is_gap())
+            line.buckets[part].iter().any(|b| !b.is_unrecorded())
         });
         out.push_str(match (recorded, chart.shaded.iter().any(overlaps)) {
             (false, _) => " ",

@@ -23,9 +23,15 @@ impl Bucket {
     /// A bucket without data.
     pub const GAP: Bucket = Bucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0 };
 
-    /// True where nothing was measured.
+    /// True where there is no value: nothing was recorded, or nothing
+    /// happened that an average could be of.
     pub fn is_gap(&self) -> bool {
         self.mean.is_nan()
+    }
+
+    /// True where there is no value because nothing was recorded.
+    pub fn is_unrecorded(&self) -> bool {
+        self.is_gap() && self.gap_share > 0.999
     }
 }
 
@@ -37,6 +43,8 @@ pub struct Downsampler {
     count: usize,
     schema: Option<Arc<Schema>>,
     lines: Vec<Line>,
+    /// Where the ticks of the frame at hand belong; kept to be refilled.
+    runs: Vec<Run>,
     values: Vec<f64>,
 }
 
@@ -55,8 +63,10 @@ struct Cell {
     covered_ns: f64,
 }
 
-/// Part of a tick in a bucket.
-struct Part {
+/// Ticks that belong together: those that lie wholly in one bucket, or the
+/// part of a single tick that lies in it.
+struct Run {
+    ticks: std::ops::Range<usize>,
     bucket: usize,
     /// Share of the tick that lies in the bucket.
     share: f64,
@@ -82,6 +92,7 @@ impl Downsampler {
             count,
             schema: None,
             lines: wanted.iter().map(line).collect(),
+            runs: Vec::new(),
             values: Vec::new(),
         }
     }
@@ -90,18 +101,63 @@ impl Downsampler {
     /// one that is longer than a bucket is spread over several.
     pub fn push(&mut self, frame: &Frame) {
         self.follow(frame.schema());
-        let Downsampler { lines, values, .. } = self;
-        let mut lines = std::mem::take(lines);
-        let mut values = std::mem::take(values);
-        let first = frame.ticks().iter().position(|t| t.time_ns >= self.from_ns);
-        let begins_before = |t: &Tick| t.time_ns.saturating_sub_unsigned(t.elapsed_ns) < self.to_ns;
-        let last = frame.ticks().iter().rposition(begins_before);
-        if let (Some(first), Some(last)) = (first, last) {
-            for line in &mut lines {
-                self.add(frame, first..(last + 1).max(first), line, &mut values);
+        self.place(frame.ticks());
+        for line in &mut self.lines {
+            let Some(plan) = &line.plan else { continue };
+            if plan.kind() == Kind::Total {
+                plan.values(frame, &mut self.values);
+            }
+            for run in &self.runs {
+                let sum = sum(plan, frame, run.ticks.clone(), &self.values);
+                let cell = &mut line.cells[run.bucket];
+                let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
+                cell.sum.add(&Summary { numerator, denominator, ..sum });
+                cell.covered_ns += run.covered_ns * sum.ticks as f64 / run.ticks.len() as f64;
             }
         }
-        (self.lines, self.values) = (lines, values);
+    }
+
+    /// Finds where the ticks belong.
+    fn place(&mut self, ticks: &[Tick]) {
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        for (at, tick) in ticks.iter().enumerate() {
+            self.place_one(at, tick, &mut runs);
+        }
+        self.runs = runs;
+    }
+
+    fn place_one(&self, at: usize, tick: &Tick, runs: &mut Vec<Run>) {
+        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
+        let length = tick.elapsed_ns as f64 / width;
+        let start = end - length;
+        if length == 0.0 {
+            // covers no time, but a level has a value at its moment
+            if (0.0..=self.count as f64).contains(&end) {
+                let bucket = (end as usize).min(self.count - 1);
+                runs.push(Run { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0 });
+            }
+            return;
+        }
+        let first = start.max(0.0).floor() as usize;
+        let last = (end.ceil().max(0.0) as usize).min(self.count);
+        for bucket in first..last {
+            let inside = end.min(bucket as f64 + 1.0) - start.max(bucket as f64);
+            // a hair beyond the edge is rounding, not a second bucket
+            let share = if inside > length * (1.0 - 1e-9) { 1.0 } else { inside / length };
+            if share < 1e-9 {
+                continue;
+            }
+            let covered_ns = inside * width;
+            match runs.last_mut() {
+                Some(run) if run.bucket == bucket && run.share == 1.0 && share == 1.0 && run.ticks.end == at => {
+                    run.ticks.end += 1;
+                    run.covered_ns += covered_ns;
+                }
+                _ => runs.push(Run { ticks: at..at + 1, bucket, share, covered_ns }),
+            }
+        }
     }
 
     /// Settles the columns again where the schema is another.
@@ -117,74 +173,6 @@ impl Downsampler {
             }
         }
         self.schema = Some(schema.clone());
-    }
-
-    /// Adds the ticks of `range` to one line. Ticks that lie wholly in one
-    /// bucket are summed together; others are split by time.
-    fn add(&self, frame: &Frame, range: std::ops::Range<usize>, line: &mut Line, values: &mut Vec<f64>) {
-        let Some(plan) = &line.plan else { return };
-        plan.values(frame, values);
-        let mut at = range.start;
-        while at < range.end {
-            let parts = self.parts(&frame.ticks()[at]);
-            if let [whole] = parts.as_slice()
-                && whole.share == 1.0
-            {
-                let bucket = whole.bucket;
-                let mut end = at;
-                let mut covered = 0.0;
-                while let Some(tick) = frame.ticks()[..range.end].get(end) {
-                    match self.parts(tick).as_slice() {
-                        [p] if p.bucket == bucket && p.share == 1.0 => {
-                            covered += if values[end].is_nan() { 0.0 } else { p.covered_ns };
-                            end += 1;
-                        }
-                        _ => break,
-                    }
-                }
-                let sum = sum(plan, frame, at..end, values);
-                line.cells[bucket].sum.add(&sum);
-                line.cells[bucket].covered_ns += covered;
-                at = end;
-                continue;
-            }
-            let sum = sum(plan, frame, at..at + 1, values);
-            for part in parts {
-                let cell = &mut line.cells[part.bucket];
-                let (numerator, denominator) = (sum.numerator * part.share, sum.denominator * part.share);
-                cell.sum.add(&Summary { numerator, denominator, ..sum });
-                cell.covered_ns += if values[at].is_nan() { 0.0 } else { part.covered_ns };
-            }
-            at += 1;
-        }
-    }
-
-    /// Which buckets a tick lies in, and with how much of it.
-    fn parts(&self, tick: &Tick) -> Vec<Part> {
-        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
-        let place = |time_ns: i64| (time_ns as f64 - self.from_ns as f64) / width;
-        let end = place(tick.time_ns);
-        let length = tick.elapsed_ns as f64 / width;
-        let start = end - length;
-        if length == 0.0 {
-            // covers no time, but a level has a value at its moment
-            let inside = (0.0..=self.count as f64).contains(&end);
-            let bucket = (end as usize).min(self.count - 1);
-            return if inside { vec![Part { bucket, share: 1.0, covered_ns: 0.0 }] } else { Vec::new() };
-        }
-        let first = start.max(0.0).floor() as usize;
-        let last = (end.ceil().max(0.0) as usize).min(self.count);
-        let part = |bucket: usize| {
-            let inside = end.min(bucket as f64 + 1.0) - start.max(bucket as f64);
-            let share = inside / length;
-            // a hair beyond the edge is rounding, not a second bucket
-            (share > 1e-9).then_some(Part {
-                bucket,
-                share: if share > 1.0 - 1e-9 { 1.0 } else { share },
-                covered_ns: inside * width,
-            })
-        };
-        (first..last).filter_map(part).collect()
     }
 
     /// The buckets of each wanted counter, in the order they were asked for.
@@ -315,6 +303,15 @@ mod tests {
         near(buckets[1].gap_share, 1.0);
         near(buckets[2].mean, 5.0);
         near(buckets[2].gap_share, 0.5); // the log ends a second early
+    }
+
+    #[test]
+    fn no_operations_is_no_gap_in_the_record() {
+        let rows = [(1.0, [10.0, 50.0, 50.0]), (1.0, [0.0; 3]), (1.0, [f64::NAN; 3])];
+        let buckets = run(&[frame(&rows)], 3, 3, "avg_s_per_read");
+        assert!(!buckets[0].is_gap());
+        assert!(buckets[1].is_gap() && !buckets[1].is_unrecorded());
+        assert!(buckets[2].is_unrecorded());
     }
 
     #[test]

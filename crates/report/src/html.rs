@@ -220,8 +220,12 @@ fn key(chart: &Chart) -> String {
     if !chart.shaded.is_empty() {
         words.push("Shaded: while the finding held.".to_owned());
     }
-    if chart.lines.iter().any(|l| l.runs().len() > 1) {
-        words.push("Blank: nothing was recorded.".to_owned());
+    let buckets = || chart.lines.iter().flat_map(|l| &l.buckets);
+    match (buckets().any(|b| b.is_unrecorded()), buckets().any(|b| b.is_gap() && !b.is_unrecorded())) {
+        (true, true) => words.push("Blank: nothing was recorded, or nothing happened to average.".to_owned()),
+        (true, false) => words.push("Blank: nothing was recorded.".to_owned()),
+        (false, true) => words.push("Blank: nothing happened to average.".to_owned()),
+        (false, false) => {}
     }
     if let (Some(limit), None) = (chart.limit, chart.drawn_limit()) {
         words.push(format!("The limit, {}, lies far above.", units::display(limit, &chart.unit)));

@@ -3,6 +3,7 @@
 //! or judges; it draws what it is given.
 
 pub mod axis;
+pub mod book;
 pub mod chart;
 pub mod downsample;
 #[cfg(test)]
@@ -22,7 +23,9 @@ pub mod table;
 pub mod text;
 pub mod time;
 
+pub use book::Book;
 pub use downsample::{Bucket, Downsampler};
+pub use html::Report;
 pub use model::{Chart, Line};
 pub use style::{Ink, Style};
 pub use table::{Align, Table};

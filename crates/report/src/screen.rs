@@ -8,6 +8,7 @@ use diskwright_base::units;
 use crate::axis;
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
+use crate::table::Table;
 use crate::text::{self, cut, left, plural, wrap};
 use crate::time::{Zone, length};
 use crate::verdict::{Bottleneck, Finding, Severity, Verdict};
@@ -69,6 +70,23 @@ pub fn draw(verdict: &Verdict, zone: &Zone, style: &Style) -> String {
         }
     }
     screen.lines.join("\n") + "\n"
+}
+
+/// What other packs say, a row each.
+pub fn others(verdicts: &[Verdict], style: &Style) -> String {
+    let mut table = Table::new().text("pack").text("says").text("because");
+    for verdict in verdicts {
+        let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
+        let because = match verdict.findings.first() {
+            Some(finding) => {
+                let value = units::display(finding.value, &finding.unit);
+                format!("{} ({value}, {})", titled(finding), held_words(finding))
+            }
+            None => "no rule of it held".to_owned(),
+        };
+        table.row([verdict.pack.clone(), bottleneck_words(verdict.bottleneck).to_owned() + &instance, because]);
+    }
+    format!("\n{}\n{}", style.paint(Ink::Bold, "What others would have said"), table.render(style))
 }
 
 struct Screen<'a> {
@@ -319,6 +337,7 @@ mod tests {
         expect::holds("screen/disk.txt", &draw(&verdict, &utc, &Style::plain(80)));
         expect::holds("screen/disk-ascii.txt", &draw(&verdict, &utc, &ascii));
         expect::holds("screen/disk-colour.txt", &draw(&verdict, &utc, &colour));
+        expect::holds("screen/others.txt", &others(&[verdict, fixture::other_verdict()], &Style::plain(80)));
         expect::holds("screen/none.txt", &draw(&fixture::other_verdict(), &utc, &Style::plain(80)));
     }
 

@@ -1,0 +1,222 @@
+//! Which charts a report has: one for each finding, then the main counters.
+//! A [`Book`] is told what there is, reads the log once more frame by frame,
+//! and returns the charts; memory does not grow with the log.
+
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Frame, Plan, Schema};
+
+use crate::downsample::{Bucket, Downsampler};
+use crate::model::{Chart, Line};
+use crate::svg;
+use crate::verdict::{Finding, Verdict};
+
+/// Buckets of a chart: about one for each three pixels of a wide page.
+const BUCKETS: usize = 240;
+
+/// Instances of one counter that are followed at most; the busiest are drawn.
+const INSTANCES: usize = 64;
+
+/// Counters of the appendix, where the log has them.
+const MAIN: &[&str] = &[
+    "processor.busy",
+    "processor.iowait",
+    "pressure.cpu_some",
+    "pressure.io_some",
+    "pressure.memory_some",
+    "system.running",
+    "system.blocked",
+    "memory.available_fraction",
+    "memory.dirty_fraction",
+    "paging.swap_in_pages_per_s",
+    "paging.swap_out_pages_per_s",
+    "paging.major_faults_per_s",
+    "physical_disk.transfers_per_s",
+    "physical_disk.bytes_per_s",
+    "physical_disk.avg_s_per_transfer",
+    "physical_disk.avg_queue_length",
+    "physical_disk.busy",
+    "network.received_bytes_per_s",
+    "network.sent_bytes_per_s",
+];
+
+/// Collects the charts of a report.
+pub struct Book {
+    from_ns: i64,
+    to_ns: i64,
+    /// Counter and instance of each followed series.
+    wanted: Vec<(String, String)>,
+    /// The findings, by position in `wanted`.
+    findings: Vec<(usize, Finding)>,
+    /// Counters of the appendix with positions in `wanted`.
+    main: Vec<(String, Vec<usize>)>,
+    sampler: Downsampler,
+}
+
+impl Book {
+    /// For a verdict's findings and the main counters among `schemas` (all
+    /// that the log has), over the window, nanoseconds since 1970 UTC.
+    pub fn new(verdict: &Verdict, schemas: &[Arc<Schema>], from_ns: i64, to_ns: i64) -> Book {
+        let mut wanted: Vec<(String, String)> = Vec::new();
+        let mut follow = |counter: &str, instance: &str| {
+            let pair = (counter.to_owned(), instance.to_owned());
+            wanted.iter().position(|w| *w == pair).unwrap_or_else(|| {
+                wanted.push(pair);
+                wanted.len() - 1
+            })
+        };
+        let mut findings = Vec::new();
+        for finding in &verdict.findings {
+            if let Some(instance) = measured_as(schemas, &finding.counter, &finding.instance) {
+                findings.push((follow(&finding.counter, instance), finding.clone()));
+            }
+        }
+        let mut main = Vec::new();
+        for counter in MAIN {
+            let instances = instances(schemas, counter, &verdict.findings);
+            let places: Vec<usize> = instances.iter().map(|i| follow(counter, i)).collect();
+            if !places.is_empty() {
+                main.push(((*counter).to_owned(), places));
+            }
+        }
+        let sampler = Downsampler::new(from_ns, to_ns, BUCKETS, &wanted);
+        Book { from_ns, to_ns, wanted, findings, main, sampler }
+    }
+
+    /// Adds a frame of the log.
+    pub fn push(&mut self, frame: &Frame) {
+        self.sampler.push(frame);
+    }
+
+    /// The charts: first those of the findings, in their order.
+    pub fn finish(self) -> Vec<Chart> {
+        let buckets = self.sampler.finish();
+        let line = |at: usize| Line { instance: self.wanted[at].1.clone(), buckets: buckets[at].clone() };
+        let mut charts = Vec::new();
+        for (at, finding) in &self.findings {
+            let mut chart = Chart::new(&self.wanted[*at].0, self.from_ns, self.to_ns, vec![line(*at)]);
+            chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
+            chart.shaded.push((finding.from_ns, finding.to_ns));
+            charts.push(chart);
+        }
+        for (counter, places) in &self.main {
+            let alone = places.len() == 1 && self.findings.iter().any(|(at, _)| *at == places[0]);
+            let lines = busiest(places.iter().map(|&at| line(at)).collect());
+            if !alone && !lines.is_empty() {
+                charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
+            }
+        }
+        charts
+    }
+}
+
+/// The instance under which a finding's counter is measured: the finding's
+/// own, or the only one or the total where the finding is of the machine.
+fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
+    let there = |i: &str| schemas.iter().any(|s| Plan::resolve(Catalogue::builtin(), s, counter, i).is_some());
+    if there(instance) {
+        return Some(instance);
+    }
+    ["", "_total"].into_iter().find(|i| there(i))
+}
+
+/// Instances of a counter: the total alone where there is one; else those
+/// with a finding first.
+fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
+    let object = counter.split('.').next().unwrap_or(counter);
+    let mut found: Vec<&str> = Vec::new();
+    for schema in schemas {
+        for instance in schema.instances(object) {
+            let has = || Plan::resolve(Catalogue::builtin(), schema, counter, instance).is_some();
+            if !found.contains(&instance) && has() {
+                found.push(instance);
+            }
+        }
+    }
+    if found.contains(&"_total") {
+        return vec!["_total"];
+    }
+    found.sort_by_key(|i| !findings.iter().any(|f| f.instance == *i));
+    found.truncate(INSTANCES);
+    found
+}
+
+/// The lines with the highest means, busiest first. Those that were always
+/// zero are left out, unless all were.
+fn busiest(mut lines: Vec<Line>) -> Vec<Line> {
+    let mean = |l: &Line| l.summary().map(|(_, mean, _)| mean);
+    lines.retain(|l| l.buckets.iter().any(|b| !Bucket::is_gap(b)));
+    if lines.iter().any(|l| mean(l) != Some(0.0)) {
+        lines.retain(|l| mean(l) != Some(0.0));
+    } else {
+        lines.truncate(1);
+    }
+    lines.sort_by(|a, b| mean(b).unwrap_or(0.0).total_cmp(&mean(a).unwrap_or(0.0)));
+    lines.truncate(svg::LINES);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use diskwright_base::{Series, Tick};
+
+    fn schema(disks: &[&str]) -> Arc<Schema> {
+        let mut series = vec![Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1e-6 }];
+        for disk in disks {
+            for counter in ["physical_disk.weighted_time_s", "physical_disk.reads", "physical_disk.writes"] {
+                series.push(Series { counter: counter.into(), instance: (*disk).into(), scale: 1e-3 });
+            }
+        }
+        Arc::new(Schema { series })
+    }
+
+    fn book(disks: &[&str], row: impl Fn(usize) -> f64) -> Vec<Chart> {
+        let schema = schema(disks);
+        let (from, to) = (fixture::FROM_NS, fixture::FROM_NS + 10_000_000_000);
+        let mut book = Book::new(&fixture::verdict(), std::slice::from_ref(&schema), from, to);
+        let mut frame = Frame::new(schema.clone(), 10);
+        for i in 1..=10 {
+            let tick = Tick { time_ns: from + i * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+            let cells: Vec<f64> = (0..schema.series.len()).map(&row).collect();
+            frame.push(tick, &cells);
+        }
+        book.push(&frame);
+        book.finish()
+    }
+
+    #[test]
+    fn findings_come_first_with_limit_and_stretch() {
+        let charts = book(&["sda", "sdb"], |_| 500.0);
+        assert_eq!(charts[0].counter, "physical_disk.avg_queue_length");
+        assert_eq!(charts[0].lines[0].instance, "sda");
+        assert_eq!(charts[0].limit, Some(2.0));
+        assert_eq!(charts[0].shaded.len(), 1);
+        assert!((charts[0].lines[0].summary().unwrap().1 - 0.5).abs() < 1e-9);
+        assert_eq!(charts[1].counter, "pressure.io_some");
+    }
+
+    #[test]
+    fn idle_disks_are_left_out_and_the_busiest_lead() {
+        // series 0 is pressure; then three a disk
+        let charts = book(&["sda", "sdb", "sdc"], |at| match at {
+            0 => 1.0,
+            1..=3 => 0.0,
+            4..=6 => 10.0,
+            _ => 20.0,
+        });
+        let transfers = charts.iter().find(|c| c.counter == "physical_disk.transfers_per_s").unwrap();
+        let names: Vec<&str> = transfers.lines.iter().map(|l| l.instance.as_str()).collect();
+        assert_eq!(names, ["sdc", "sdb"]);
+    }
+
+    #[test]
+    fn a_thousand_disks_stay_a_page() {
+        let names: Vec<String> = (0..1000).map(|i| format!("sd{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let charts = book(&names, |_| 1.0);
+        assert!(charts.iter().all(|c| c.lines.len() <= svg::LINES));
+        assert!(charts.len() <= 3 + MAIN.len());
+    }
+}
