@@ -4,7 +4,7 @@
 use diskwright_base::{Note, Topology, units};
 
 use crate::axis;
-use crate::markup::{escape, escape_code};
+use crate::markup::{escape, escape_code, value};
 use crate::model::Chart;
 use crate::screen::{bottleneck_words, titled, watched_words};
 use crate::sections;
@@ -97,7 +97,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         "" => bottleneck_words(verdict.bottleneck).to_owned(),
         instance => format!("{}: {instance}", bottleneck_words(verdict.bottleneck)),
     };
-    let percent = units::display(verdict.confidence, "fraction");
+    let percent = value(verdict.confidence, "fraction");
     out.push_str(&format!(
         "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
          <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
@@ -106,7 +106,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         escape(host),
         escape(&report.zone.range(window.from_ns, window.to_ns)),
         escape(&watched_words(verdict)),
-        escape(&subject),
+        escape(&sentence_case(&subject)),
         escape(&verdict.sentence),
         verdict.confidence.clamp(0.0, 1.0) * 100.0,
         sure_words(verdict.confidence),
@@ -162,9 +162,9 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
         "<article class=\"card finding\">\n<header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
          <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span><span class=\"dim\">{}</span></p>\n",
         escape(&titled(finding)),
-        escape(&units::display(finding.value, &finding.unit)),
-        escape(&units::display(finding.limit, &finding.unit)),
-        units::display(finding.share, "fraction"),
+        value(finding.value, &finding.unit),
+        value(finding.limit, &finding.unit),
+        value(finding.share, "fraction"),
         escape(&report.zone.range(finding.from_ns, finding.to_ns)),
     ));
     if let Some(chart) = chart {
@@ -179,7 +179,7 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
             out.push_str(&format!(
                 "<div><dt>{}</dt><dd>{}</dd></div>",
                 escape(&axis::counter_words(&evidence.counter)),
-                escape(&units::display(evidence.value, &evidence.unit))
+                value(evidence.value, &evidence.unit)
             ));
         }
         out.push_str("</dl>\n");
@@ -195,9 +195,12 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
 /// A chart with its caption and key.
 pub(crate) fn figure(chart: &Chart, report: &Report, id: &str) -> String {
     let unit = axis::caption(&chart.unit, &chart.title);
+    // a title that leads with a device keeps its name's case
+    let named = chart.lines.len() == 1 && !chart.lines[0].instance.is_empty();
+    let title = if named { chart.title.clone() } else { sentence_case(&chart.title) };
     let mut out = format!(
         "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
-        escape(&chart.title),
+        escape(&title),
         escape(&unit),
         svg::draw(chart, &report.notes, &report.zone, id)
     );

@@ -39,6 +39,11 @@ pub fn escape_code(text: &str) -> String {
     out
 }
 
+/// A value with its unit, which a line end does not part.
+pub fn value(value: f64, unit: &str) -> String {
+    escape(&diskwright_base::units::display(value, unit)).replace(' ', "\u{a0}")
+}
+
 /// A number for a coordinate: one decimal, no trailing zero.
 pub fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");

@@ -130,7 +130,7 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
 /// Gaps, what was missing, what could not be judged.
 pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
     let mut items: Vec<String> =
-        verdict.certainty_limits.iter().chain(&verdict.notes).map(|w| escape_code(w)).collect();
+        verdict.certainty_limits.iter().chain(&verdict.notes).map(|w| escape_code(&sentence_case(w))).collect();
     for unjudged in &verdict.unjudged {
         items.push(format!(
             "Rule <span class=\"id\">{}</span> could not be judged: the log lacks {}.",
