@@ -30,7 +30,8 @@
 //!   (0 segment, 1 tail, 2 marks), segment number u32, number of the next tick
 //!   u64, number of the next note u64.
 //! - **schema**: id u64, then (zstd) the names of the series; see `schema.rs`.
-//!   Blocks and ticks name the schema they follow by its id.
+//!   Blocks and ticks name the schema they follow by its id. It stands before
+//!   its blocks and once more behind them.
 //! - **block**: the ticks of a minute or two, in columns: number of the first
 //!   tick u64, first and last wall time i64 (nanoseconds; never falling within
 //!   a block), schema id u64, number of the next note u64, ticks u16, columns

@@ -333,17 +333,19 @@ impl Reader {
         Ok(Taken::Frame)
     }
 
-    /// A schema by its id: remembered, or borrowed from another segment where
-    /// this one's is damaged.
+    /// A schema by its id: remembered, or from wherever else it stands when
+    /// the one before the block is damaged.
     fn find_schema(&mut self, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
         if let Some((_, schema)) = self.schemas.iter().rev().find(|(known, _)| *known == id) {
             return Ok(Some(schema.clone()));
         }
-        if !self.is_dir {
-            return Ok(None);
+        let mut files = vec![self.segment_path()];
+        if self.is_dir {
+            files.push(self.path.join(TAIL));
+            files.extend(retention::segments(&self.path)?.into_iter().map(|n| self.path.join(segment_name(n))));
         }
-        for number in retention::segments(&self.path)? {
-            if let Some(schema) = recover::schema_of(&self.path.join(segment_name(number)), id)? {
+        for file in files.iter().filter(|file| file.exists()) {
+            if let Some(schema) = recover::schema_of(file, id)? {
                 self.learn(id, schema.clone());
                 return Ok(Some(schema));
             }
@@ -441,11 +443,12 @@ impl Reader {
     fn enter_tail(&mut self, content: TailContent) {
         let expected = self.account.note;
         let path = self.path.join(TAIL);
+        let tick = self.account.tick.unwrap_or(0);
         if let Some(head) = content.head
-            && content.ticks.is_empty()
+            && content.ticks.iter().all(|t| t.number < tick)
         {
-            // An empty tail says that nothing was under way.
-            let (tick, note) = (self.account.tick.unwrap_or(0), self.account.note.unwrap_or(0));
+            // A tail without news says that nothing more was under way.
+            let note = self.account.note.unwrap_or(0);
             let told = self.account.reach(&path, 0, head.next_tick.max(tick), note);
             self.ready.extend(told.into_iter().map(Item::Damage));
         }
@@ -463,14 +466,15 @@ impl Reader {
         let mut filled: Option<u64> = None;
         let mut told = Vec::new();
         while let Some(taken) = content.ticks.get(*done).copied() {
-            let Some(schema) = content.schema(taken.schema).cloned() else { break };
-            let width = schema.series.len();
+            let width = taken.columns;
             if filled.is_some_and(|id| id != taken.schema) || filled.is_some() && frame.is_full() {
                 break;
             }
             *done += 1;
             let row = *cell..*cell + width;
             *cell = row.end;
+            // Where the schema is lost, the next tick tells that this one is.
+            let Some(schema) = content.schema(&taken).cloned() else { continue };
             let fresh = self.account.tick.is_none_or(|expected| taken.number >= expected);
             if fresh {
                 let note = self.account.note.unwrap_or(0);

@@ -10,12 +10,16 @@ use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
 use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, NOTES, SCHEMA, TAIL, TICK, segment_name};
 use crate::notes::{self, StoredNote};
+use crate::retention;
 use crate::schema;
 use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
 use crate::tail::{self, TailTick};
 
 /// Largest tail that is read; a recorder's is a hundredth of this.
 const MOST_TAIL: u64 = 1 << 26;
+
+/// Most schemas that are looked for elsewhere; a recorder's tail has one.
+const MOST_BORROWED: usize = 4;
 
 /// All that a tail holds.
 #[derive(Debug, Default)]
@@ -30,9 +34,26 @@ pub(crate) struct TailContent {
 }
 
 impl TailContent {
-    /// Columns of a tick's schema; `None` where the schema is lost.
-    pub fn schema(&self, id: u64) -> Option<&Arc<Schema>> {
-        self.schemas.iter().rev().find(|(known, _)| *known == id).map(|(_, schema)| schema)
+    /// A tick's schema; `None` where it is lost.
+    pub fn schema(&self, tick: &TailTick) -> Option<&Arc<Schema>> {
+        let found = self.schemas.iter().find(|(known, _)| *known == tick.schema);
+        found.map(|(_, schema)| schema).filter(|schema| schema.series.len() == tick.columns)
+    }
+
+    /// Borrows from the segments of `dir` the schemas that are damaged here.
+    fn borrow_schemas(&mut self, dir: &Path) -> Result<(), StoreError> {
+        let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema).collect();
+        wanted.dedup();
+        wanted.retain(|id| self.schemas.iter().all(|(known, _)| known != id));
+        for id in wanted.into_iter().take(MOST_BORROWED) {
+            for number in retention::segments(dir)?.into_iter().rev() {
+                if let Some(schema) = schema_of(&dir.join(segment_name(number)), id)? {
+                    self.schemas.push((id, schema));
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -56,7 +77,9 @@ pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
 /// Reads the tail of the log in `dir`.
 pub(crate) fn tail_of(dir: &Path) -> Result<TailContent, StoreError> {
     let (path, bytes) = tail_bytes(dir)?;
-    read_tail(&path, bytes)
+    let mut content = read_tail(&path, bytes)?;
+    content.borrow_schemas(dir)?;
+    Ok(content)
 }
 
 /// Looks for a schema in a segment by its id.
@@ -125,11 +148,11 @@ fn tail_record(
             None => return Ok(false),
         },
         TICK => match tail::parse(payload, row) {
-            Some(tick) if content.schema(tick.schema).is_some_and(|s| s.series.len() == row.len()) => {
+            Some(tick) => {
                 content.ticks.push(tick);
                 content.cells.extend_from_slice(row);
             }
-            _ => return Ok(false),
+            None => return Ok(false),
         },
         _ => {}
     }

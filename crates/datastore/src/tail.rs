@@ -44,14 +44,15 @@ pub(crate) fn write(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, ro
 pub(crate) struct TailTick {
     pub number: u64,
     pub schema: u64,
+    pub columns: usize,
     pub tick: Tick,
 }
 
 /// Reads a tick's payload; the cells go to `row`.
 pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
     let tick = Tick { time_ns: u64_at(payload, 8)? as i64, elapsed_ns: u64_at(payload, 16)? };
-    let head = TailTick { number: u64_at(payload, 0)?, schema: u64_at(payload, 24)?, tick };
     let columns = u32_at(payload, 32)? as usize;
+    let head = TailTick { number: u64_at(payload, 0)?, schema: u64_at(payload, 24)?, columns, tick };
     if columns > MAX_SERIES {
         return None;
     }
@@ -87,7 +88,7 @@ mod tests {
         let mut record = Vec::new();
         assert!(write(&mut record, 3, 4, &tick, &cells));
         let mut row = Vec::new();
-        assert_eq!(parse(&record[HEADER..], &mut row), Some(TailTick { number: 3, schema: 4, tick }));
+        assert_eq!(parse(&record[HEADER..], &mut row), Some(TailTick { number: 3, schema: 4, columns: 15, tick }));
         assert!(row.pop().is_some_and(f64::is_nan));
         let bits = |cells: &[f64]| cells.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&row), bits(&cells[..row.len()]));

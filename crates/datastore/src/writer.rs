@@ -9,7 +9,7 @@ use diskwright_base::{Frame, Note, Schema, Tick};
 use crate::codec;
 use crate::error::StoreError;
 use crate::format::{
-    BLOCK, BlockHead, End, Head, MAX_SERIES, MAX_TICKS, Role, TAIL, close_record, open_record, segment_name,
+    BLOCK, BlockHead, End, HEAD_SPAN, Head, MAX_SERIES, MAX_TICKS, Role, TAIL, close_record, open_record, segment_name,
     segment_number,
 };
 use crate::lock::Lock;
@@ -74,20 +74,33 @@ const MOST_SEGMENT: u64 = 1 << 26;
 #[derive(Debug)]
 struct Segment {
     out: Output,
-    schema: Option<u64>,
+    /// The schema that its blocks follow now.
+    schema: Option<StoredSchema>,
     covered_ns: u64,
     least_ns: i64,
     most_ns: i64,
+}
+
+impl Segment {
+    /// Behind its blocks a schema stands a second time, so that no single
+    /// damage can make all of them unreadable.
+    fn repeat_schema(&self, out: &mut Vec<u8>) {
+        if let Some(stored) = &self.schema {
+            out.extend_from_slice(&stored.record);
+        }
+    }
 }
 
 /// The tail being written.
 #[derive(Debug)]
 struct Tail {
     out: Output,
-    /// Schema that the tail ends with, if any.
+    /// Schema that it ends with, if any.
     schema: Option<u64>,
-    /// Where the ticks begin, when nothing but one schema stands before them.
-    base: Option<u64>,
+    /// Where it is cut back to: behind its head and, where it has one there,
+    /// this schema. So it is never without a head.
+    base: u64,
+    base_schema: Option<u64>,
 }
 
 /// A stretch that could not be recorded.
@@ -280,13 +293,15 @@ impl Writer {
 
     /// Sees to it that there is a segment and that it has the schema.
     fn ready_segment(&mut self) -> Result<(), Fault> {
-        let id = self.schema.as_ref().map(|s| s.id);
         if let Some(segment) = &mut self.segment {
             if let Some(stored) = &self.schema
-                && segment.schema != id
+                && segment.schema.as_ref().is_none_or(|s| s.id != stored.id)
             {
-                segment.out.append(&stored.record)?;
-                segment.schema = id;
+                self.record.clear();
+                segment.repeat_schema(&mut self.record);
+                self.record.extend_from_slice(&stored.record);
+                segment.out.append(&self.record)?;
+                segment.schema = Some(stored.clone());
             }
             return Ok(());
         }
@@ -312,48 +327,47 @@ impl Writer {
             return Err(fault);
         }
         self.next.segment += 1;
-        self.segment = Some(Segment { out, schema: id, covered_ns: 0, least_ns: i64::MAX, most_ns: i64::MIN });
+        self.segment =
+            Some(Segment { out, schema: self.schema.clone(), covered_ns: 0, least_ns: i64::MAX, most_ns: i64::MIN });
         Ok(())
     }
 
     /// Sees to it that there is a tail and that it has the schema.
     fn ready_tail(&mut self) -> Result<(), Fault> {
         if self.tail.is_none() {
-            self.tail = Some(Tail { out: Output::create(self.dir.join(TAIL))?, schema: None, base: None });
+            let out = Output::create(self.dir.join(TAIL))?;
+            self.tail = Some(Tail { out, schema: None, base: 0, base_schema: None });
         }
         let Some(tail) = &mut self.tail else { return Ok(()) };
-        let id = self.schema.as_ref().map(|s| s.id);
-        if tail.out.end > 0 && tail.schema == id {
-            return Ok(());
-        }
-        self.record.clear();
-        let fresh = tail.out.end == 0;
-        if fresh {
+        if tail.out.end == 0 {
+            self.record.clear();
             let (segment, next_tick, next_note) = (self.next.segment, self.next.tick, self.next.note);
             Head { role: Role::Tail, segment, next_tick, next_note }.write(&mut self.record);
+            tail.out.append(&self.record)?;
+            tail.base = tail.out.end;
         }
-        if let Some(stored) = &self.schema {
-            self.record.extend_from_slice(&stored.record);
+        let Some(stored) = self.schema.as_ref().filter(|stored| tail.schema != Some(stored.id)) else {
+            return Ok(());
+        };
+        let empty = tail.out.end == tail.base;
+        if empty && tail.base > HEAD_SPAN {
+            tail.out.cut(HEAD_SPAN)?;
+            (tail.base, tail.base_schema) = (HEAD_SPAN, None);
         }
-        tail.out.append(&self.record)?;
-        tail.schema = id;
-        tail.base = (fresh && id.is_some()).then_some(tail.out.end);
+        tail.out.append(&stored.record)?;
+        tail.schema = Some(stored.id);
+        if empty {
+            (tail.base, tail.base_schema) = (tail.out.end, tail.schema);
+        }
         Ok(())
     }
 
     /// Empties the tail: a block has its ticks and notes now.
     fn cut_tail(&mut self) -> Result<(), Fault> {
-        let id = self.schema.as_ref().map(|s| s.id);
         let Some(tail) = &mut self.tail else { return Ok(()) };
-        match tail.base {
-            Some(base) if tail.schema == id => tail.out.cut(base),
-            _ => {
-                tail.schema = None;
-                tail.base = None;
-                tail.out.cut(0)?;
-                self.ready_tail()
-            }
-        }
+        tail.out.cut(tail.base)?;
+        tail.schema = tail.base_schema;
+        Ok(())
     }
 
     fn note_to_tail(&mut self, index: usize) -> Result<(), Fault> {
@@ -442,6 +456,7 @@ impl Writer {
     fn end_segment(&mut self) -> Result<(), Fault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
         self.record.clear();
+        segment.repeat_schema(&mut self.record);
         let (least_ns, most_ns) = (segment.least_ns, segment.most_ns);
         End { next_tick: self.next.tick, least_ns, most_ns }.write(&mut self.record);
         segment.out.append(&self.record)?;
@@ -486,12 +501,9 @@ impl Writer {
         }
         let mut cells = left.cells.as_slice();
         for taken in &left.ticks {
-            let Some(schema) = left.schema(taken.schema) else { continue };
-            let (row, rest) = cells.split_at(schema.series.len());
+            let (row, rest) = cells.split_at(taken.columns);
             cells = rest;
-            if taken.number < self.next.tick {
-                continue;
-            }
+            let Some(schema) = left.schema(taken).filter(|_| taken.number >= self.next.tick) else { continue };
             let same = self.schema.as_ref().is_some_and(|s| s.id == taken.schema);
             let falls = self.frame.ticks().last().is_some_and(|last| taken.tick.time_ns < last.time_ns);
             let skips = taken.number != self.next.tick;

@@ -1,0 +1,205 @@
+//! A small log, cut at every offset and with every bit flipped: what was
+//! complete before the damage is there, what is gone is told.
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Dir, SECOND, Seen, fill, numbers, options, schema, tick};
+use diskwright_base::Note;
+use diskwright_datastore::{Damage, Loss, Reader, Writer};
+
+const BLOCK: u64 = 4;
+const TICKS: u64 = 14;
+
+/// A log of three blocks and two further ticks: closed, or as a kill leaves it.
+fn small_log(closed: bool) -> Dir {
+    let dir = Dir::new();
+    let schema = schema(3);
+    let mut writer = Writer::create_or_append(&dir.0, options(BLOCK as usize)).expect("new log");
+    fill(&mut writer, &schema, 0..6);
+    writer.note(&Note::new(tick(6).time_ns, Note::BOOKMARK, "middle")).expect("writable");
+    fill(&mut writer, &schema, 6..TICKS);
+    match closed {
+        true => writer.close().expect("writable"),
+        false => std::mem::forget(writer),
+    }
+    dir
+}
+
+/// Starts and ends of the records of a file, with their kinds.
+fn records(bytes: &[u8]) -> Vec<(u8, usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let length = u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
+        found.push((bytes[at + 4], at, at + 16 + length));
+        at += 16 + length;
+    }
+    assert_eq!(at, bytes.len(), "a sound file");
+    found
+}
+
+struct Case {
+    dir: Dir,
+    file: PathBuf,
+    sound: Vec<u8>,
+    /// End of each block in the file.
+    blocks: Vec<(usize, usize)>,
+}
+
+impl Case {
+    fn new(closed: bool, name: &str) -> Case {
+        let dir = small_log(closed);
+        let file = dir.0.join(name);
+        let sound = std::fs::read(&file).expect("written");
+        let blocks = records(&sound).into_iter().filter(|r| r.0 == 3).map(|r| (r.1, r.2)).collect();
+        Case { dir, file, sound, blocks }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Option<Seen> {
+        std::fs::write(&self.file, bytes).expect("writable");
+        Reader::open(&self.dir.0).ok().map(|mut reader| Seen::of(&mut reader))
+    }
+}
+
+fn told(damages: &[Damage]) -> Option<u64> {
+    damages.iter().map(|d| d.ticks).sum()
+}
+
+#[test]
+fn a_closed_log_cut_anywhere_keeps_its_blocks_and_tells() {
+    let case = Case::new(true, "00000001.dwlog");
+    assert_eq!(case.blocks.len(), 4);
+    for cut in 0..case.sound.len() {
+        let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
+        let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
+        assert_eq!(seen.numbers(), numbers(0..(whole * BLOCK).min(TICKS)), "cut at {cut}");
+        assert!(!seen.damages.is_empty(), "cut at {cut} is not told");
+        let end = seen.damages.iter().map(|d| d.offset + d.bytes).max();
+        assert_eq!(end, Some(cut as u64), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_killed_log_cut_anywhere_keeps_its_blocks_and_tells_how_many_ticks_are_lost() {
+    let case = Case::new(false, "00000001.dwlog");
+    assert_eq!(case.blocks.len(), 3);
+    for cut in 0..case.sound.len() {
+        let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
+        let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
+        // The tail's two ticks are there in any case.
+        let expected: Vec<u64> = (0..whole * BLOCK).chain(12..TICKS).collect();
+        assert_eq!(seen.numbers(), expected, "cut at {cut}");
+        assert!(!seen.damages.is_empty() || whole == 3, "cut at {cut} is not told");
+        if cut >= case.blocks[0].0 {
+            assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
+    for closed in [true, false] {
+        let case = Case::new(closed, "00000001.dwlog");
+        let head = records(&case.sound)[0].2;
+        let end = records(&case.sound).last().expect("records").1;
+        for bit in 0..case.sound.len() * 8 {
+            let at = bit / 8;
+            let mut bytes = case.sound.clone();
+            bytes[at] ^= 1 << (bit % 8);
+            let seen = case.read(&bytes).expect("the name says that it is a log");
+            assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+            let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| at >= b.0 && at < b.1);
+            let expected: Vec<u64> = (0..TICKS).filter(|i| !lost(i)).collect();
+            assert_eq!(seen.numbers(), expected, "bit {bit}");
+            // Without its head a file does not tell what number it should start
+            // with; behind the last block of a file without an end nothing tells.
+            let telling = if closed { end } else { case.blocks[2].0 };
+            if at >= head && at < telling {
+                assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "bit {bit}: {:?}", seen.damages);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
+    let case = Case::new(false, "tail");
+    let ticks: Vec<_> = records(&case.sound).into_iter().filter(|r| r.0 == 5).collect();
+    assert_eq!(ticks.len(), 2);
+    for bit in 0..case.sound.len() * 8 {
+        let at = bit / 8;
+        let mut bytes = case.sound.clone();
+        bytes[at] ^= 1 << (bit % 8);
+        let seen = case.read(&bytes).expect("a log");
+        assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+        let all = seen.numbers();
+        assert_eq!(all[..12], numbers(0..12)[..], "bit {bit}");
+        let hit = ticks.iter().filter(|t| at >= t.1 && at < t.2).count();
+        assert_eq!(all.len(), TICKS as usize - hit, "bit {bit}");
+    }
+    for cut in 0..case.sound.len() {
+        let seen = case.read(&case.sound[..cut]).expect("a log");
+        let whole = ticks.iter().filter(|t| t.2 <= cut).count() as u64;
+        assert_eq!(seen.numbers(), numbers(0..12 + whole), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
+    let case = Case::new(false, "00000001.dwlog");
+    let tail = std::fs::read(case.dir.0.join("tail")).expect("killed");
+    for at in (0..case.sound.len()).step_by(7) {
+        for cut in [true, false] {
+            let mut bytes = case.sound.clone();
+            bytes[at] ^= 0x10;
+            let bytes = if cut { &case.sound[..at] } else { &bytes[..] };
+            std::fs::write(&case.file, bytes).expect("writable");
+            std::fs::write(case.dir.0.join("tail"), &tail).expect("writable");
+            let _ = std::fs::remove_file(case.dir.0.join("00000002.dwlog"));
+            let _ = std::fs::remove_file(case.dir.0.join("lock"));
+            let before = case.read(bytes).expect("a log").numbers();
+            let mut writer = Writer::create_or_append(&case.dir.0, options(4)).expect("a log");
+            fill(&mut writer, &schema(3), 20..26);
+            writer.close().expect("writable");
+            let seen = Seen::all(&case.dir.0);
+            let expected: Vec<u64> = before.into_iter().chain(20..26).collect();
+            assert_eq!(seen.numbers(), expected, "at {at}, cut {cut}");
+            assert_eq!(std::fs::read(&case.file).expect("readable"), bytes, "the damaged file is left as it is");
+        }
+    }
+}
+
+#[test]
+fn a_deleted_segment_is_told_in_ticks() {
+    let dir = Dir::new();
+    for run in 0..3 {
+        let mut writer = Writer::create_or_append(&dir.0, options(4)).expect("a log");
+        fill(&mut writer, &schema(2), run * 10..run * 10 + 10);
+        writer.close().expect("writable");
+    }
+    std::fs::remove_file(dir.0.join("00000002.dwlog")).expect("written");
+    let seen = Seen::all(&dir.0);
+    assert_eq!(seen.numbers(), (0..10).chain(20..30).collect::<Vec<_>>());
+    assert_eq!(seen.damages.len(), 1);
+    assert_eq!((seen.damages[0].loss, seen.damages[0].ticks), (Loss::Missing, Some(10)));
+}
+
+#[test]
+fn a_single_segment_can_be_read_alone_damaged_or_not() {
+    let case = Case::new(true, "00000001.dwlog");
+    let alone = Dir::new();
+    let file: &Path = &alone.0.join("sent.dwlog");
+    std::fs::write(file, &case.sound).expect("writable");
+    let seen = Seen::all(file);
+    assert_eq!((seen.numbers(), seen.damages), (numbers(0..TICKS), vec![]));
+    let mut bytes = case.sound.clone();
+    bytes[3] ^= 1;
+    std::fs::write(file, &bytes).expect("writable");
+    let seen = Seen::all(file);
+    assert_eq!(seen.numbers(), numbers(0..TICKS));
+    assert_eq!(seen.damages[0].offset, 0);
+    assert_eq!(seen.notes[0].time_ns, 1006 * SECOND);
+}

@@ -1,0 +1,93 @@
+//! A full disk: a real one, small, in memory.
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Dir, Seen, numbers, options, row, schema, tick};
+use diskwright_base::Note;
+use diskwright_datastore::{State, StoreError, Writer};
+
+/// A mounted tmpfs, unmounted when dropped.
+struct SmallDisk(Dir);
+
+impl SmallDisk {
+    fn new(size: &str) -> Option<SmallDisk> {
+        let dir = Dir::new();
+        let size = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&dir.0).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(SmallDisk(dir)),
+            Ok(output) => {
+                eprintln!("skipped: no small disk: {}", String::from_utf8_lossy(&output.stderr).trim());
+                None
+            }
+            Err(e) => {
+                eprintln!("skipped: no mount program: {e}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0.0).output();
+    }
+}
+
+/// Takes all the space there is.
+fn fill_up(path: &Path) {
+    use std::io::Write;
+    let mut file = std::fs::File::create(path).expect("room for a name");
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+#[test]
+fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::new("1m") else { return };
+    let log = disk.0.0.join("log");
+    let ballast = disk.0.0.join("ballast");
+    let schema = schema(50);
+    let mut writer = Writer::create_or_append(&log, options(10)).expect("new log");
+    let mut kept = Vec::new();
+    let mut paused = 0;
+    for i in 0..900 {
+        match i {
+            200 | 500 => fill_up(&ballast),
+            350 | 650 => std::fs::remove_file(&ballast).expect("was written"),
+            _ => {}
+        }
+        match writer.push(&schema, tick(i), &row(i, 50)).expect("no other trouble") {
+            State::Recorded => kept.push(i),
+            State::Paused => paused += 1,
+        }
+        if i == 300 || i == 600 {
+            let seen = Seen::all(&log);
+            assert_eq!(seen.numbers(), kept, "what is there can be read while the disk is full");
+        }
+    }
+    assert!(paused > 200 && paused <= 300, "{paused} ticks lost");
+    writer.close().expect("writable");
+    let seen = Seen::all(&log);
+    assert_eq!(seen.numbers(), kept);
+    assert_eq!(kept[kept.len() - 250..], numbers(650..900)[..]);
+    let gaps: Vec<_> = seen.notes.iter().filter(|n| n.kind == Note::GAP).collect();
+    assert_eq!(gaps.len(), 2, "{:?}", seen.notes);
+    assert!(gaps[0].text.contains("ticks are lost") && gaps[0].text.contains("No space left"), "{}", gaps[0].text);
+    let first_lost = (0..).find(|i| !kept.contains(i)).expect("some were lost");
+    assert_eq!(gaps[0].time_ns, tick(first_lost).time_ns);
+    assert_eq!(seen.damages, []);
+}
+
+#[test]
+fn a_log_on_a_full_disk_is_not_begun() {
+    let Some(disk) = SmallDisk::new("64k") else { return };
+    fill_up(&disk.0.0.join("ballast"));
+    match Writer::create_or_append(&disk.0.0.join("log"), options(10)) {
+        Err(StoreError::Io { source, .. }) => assert_eq!(source.kind(), std::io::ErrorKind::StorageFull),
+        other => panic!("{other:?}"),
+    }
+}

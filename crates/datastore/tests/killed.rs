@@ -1,0 +1,100 @@
+//! Recorders that are killed, and readers beside recorders in a hurry.
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Dir, Seen, fill, numbers, options, schema};
+use diskwright_base::Note;
+use diskwright_datastore::{Loss, Writer};
+
+const CHILD: &str = "DWLOG_TEST_CHILD_WRITES_TO";
+
+/// Not a test of its own: the program that the next test kills.
+#[test]
+fn the_child_that_is_killed() {
+    let Some(dir) = std::env::var_os(CHILD) else { return };
+    let first: u64 = std::env::var("DWLOG_TEST_FIRST").expect("set beside").parse().expect("a number");
+    let schema = schema(40);
+    let mut writer = Writer::create_or_append(std::path::Path::new(&dir), options(7)).expect("a log");
+    for i in first.. {
+        if i % 5 == 0 {
+            writer.note(&Note::new(common::tick(i).time_ns, Note::WARNING, format!("{i}"))).expect("writable");
+        }
+        fill(&mut writer, &schema, i..i + 1);
+        writeln!(std::io::stdout(), "pushed {i}").expect("the parent listens");
+    }
+}
+
+#[test]
+fn a_killed_recorder_loses_no_tick_it_was_told_of() {
+    let dir = Dir::new();
+    let program = std::env::current_exe().expect("running");
+    let mut next = 0;
+    for wanted in [1, 6, 7, 8, 13, 14, 15, 50, 500, 501, 502, 503] {
+        let mut child = Command::new(&program)
+            .args(["--exact", "the_child_that_is_killed", "--nocapture"])
+            .env(CHILD, &dir.0)
+            .env("DWLOG_TEST_FIRST", next.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("runs");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut pushed = None;
+        let mut seen = 0;
+        for line in lines.map_while(Result::ok) {
+            if let Some(number) = line.strip_prefix("pushed ").or_else(|| line.split("pushed ").nth(1)) {
+                pushed = number.parse::<u64>().ok().or(pushed);
+                seen += 1;
+                if seen == wanted {
+                    child.kill().expect("alive");
+                }
+            }
+        }
+        child.wait().expect("ended");
+        let pushed = pushed.expect("at least one tick");
+        let log = Seen::all(&dir.0);
+        let found = log.numbers();
+        assert!(found.len() as u64 > pushed, "{} ticks, {pushed} was pushed", found.len());
+        assert_eq!(found, numbers(0..found.len() as u64));
+        assert!(log.damages.iter().all(|d| d.loss == Loss::Unfinished && d.ticks.is_none_or(|t| t == 0)));
+        next = found.len() as u64;
+    }
+    let texts = Seen::all(&dir.0);
+    let mut marked: Vec<u64> = texts.texts().iter().map(|t| t.parse().expect("a number")).collect();
+    marked.dedup();
+    // A note may come before a tick that the kill forestalled, and again from the next recorder.
+    assert_eq!(marked, (0..=marked.len() as u64 - 1).map(|i| i * 5).collect::<Vec<_>>());
+}
+
+#[test]
+fn readers_beside_a_recorder_in_a_hurry_see_a_whole_beginning() {
+    let dir = Dir::new();
+    let schema = schema(20);
+    let done = AtomicBool::new(false);
+    let mut writer = Writer::create_or_append(&dir.0, options(9)).expect("new log");
+    fill(&mut writer, &schema, 0..1);
+    std::thread::scope(|scope| {
+        let (path, stop) = (&dir.0, &done);
+        let reading = scope.spawn(move || {
+            let mut most = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let seen = Seen::all(path);
+                let found = seen.numbers();
+                assert_eq!(found, numbers(0..found.len() as u64));
+                assert!(found.len() >= most, "{} after {most}", found.len());
+                let torn = seen.damages.iter().find(|d| d.loss != Loss::Unfinished);
+                assert_eq!(torn, None);
+                most = found.len();
+            }
+        });
+        for i in 1..4000 {
+            fill(&mut writer, &schema, i..i + 1);
+        }
+        done.store(true, Ordering::Relaxed);
+        reading.join().expect("no reader complained");
+    });
+}
