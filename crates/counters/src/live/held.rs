@@ -38,6 +38,7 @@ pub(crate) struct Held {
     gives: Gives,
     keep: bool,
     may_be_empty: bool,
+    quiet: bool,
     /// What is not known without it; for the note.
     means: &'static str,
     state: State,
@@ -54,6 +55,7 @@ impl Held {
             gives: Gives::Whole,
             keep: true,
             may_be_empty: false,
+            quiet: false,
             means,
             state: State::Untried,
             ever_read: false,
@@ -70,6 +72,11 @@ impl Held {
     /// Nothing in it is an answer, not a mask.
     pub fn may_be_empty(self) -> Held {
         Held { may_be_empty: true, ..self }
+    }
+
+    /// Its owner tells what it means that it cannot be read.
+    pub fn quiet(self) -> Held {
+        Held { quiet: true, ..self }
     }
 
     /// Whether it stays open between reads.
@@ -135,7 +142,7 @@ impl Held {
     }
 
     fn tell(&mut self, at: &mut Moment, why: &io::Error) {
-        if self.told {
+        if self.told || self.quiet {
             return;
         }
         self.told = true;

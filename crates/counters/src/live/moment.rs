@@ -26,10 +26,3 @@ pub(crate) struct Moment<'a> {
     /// A source saw that devices or mounts came or went: the topology is read at once.
     pub rescan: bool,
 }
-
-impl Moment<'_> {
-    /// The first tick, before which nothing is known.
-    pub fn is_first(&self) -> bool {
-        self.elapsed_ns == 0
-    }
-}

@@ -156,11 +156,6 @@ impl Table {
         self.rows.len()
     }
 
-    /// Name of a row.
-    pub fn name(&self, row: usize) -> &str {
-        &self.rows[row].name
-    }
-
     /// The raw numbers of a row, to be filled; the row counts as seen.
     pub fn fill(&mut self, row: usize) -> &mut [u64] {
         self.rows[row].seen = true;

@@ -139,7 +139,7 @@ impl Btrfs {
         }
         for (followed, volume) in self.followed.iter_mut().zip(&volumes) {
             followed.row = table.row(&volume.device.name);
-            followed.members = volume.device.below.len() as u64 + u64::from(volume.device.missing);
+            followed.members = volume.device.below.len() as u64;
             followed.missing = u64::from(volume.device.missing);
         }
     }

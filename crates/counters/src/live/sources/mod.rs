@@ -6,11 +6,18 @@ use super::totals::Table;
 use super::{Options, Roots};
 
 pub mod btrfs;
+pub mod cgroup;
+pub mod container;
 pub mod diskstats;
+pub mod interrupts;
 pub mod loadavg;
+pub mod mdstat;
 pub mod meminfo;
+pub mod mounts;
+pub mod netdev;
 pub mod pressure;
 pub mod processes;
+pub mod softirqs;
 pub mod stat;
 pub mod swaps;
 pub mod topology;
@@ -44,14 +51,21 @@ pub struct SourceInfo {
 /// All sources, in the order of a tick. Those that others wait for come
 /// first: `processes` looks at once when one before it saw trouble.
 pub const SOURCES: &[SourceInfo] = &[
+    container::SOURCE,
     diskstats::SOURCE,
+    mdstat::SOURCE,
+    btrfs::SOURCE,
     stat::SOURCE,
+    loadavg::SOURCE,
     meminfo::SOURCE,
     vmstat::SOURCE,
     pressure::SOURCE,
-    loadavg::SOURCE,
+    interrupts::SOURCE,
+    softirqs::SOURCE,
+    netdev::SOURCE,
+    mounts::SOURCE,
     swaps::SOURCE,
-    btrfs::SOURCE,
+    cgroup::SOURCE,
     topology::SOURCE,
     processes::SOURCE,
 ];

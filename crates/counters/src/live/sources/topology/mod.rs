@@ -92,7 +92,8 @@ fn processors(stat: &[u8]) -> u32 {
     u32::try_from(online).unwrap_or(u32::MAX)
 }
 
-fn memory(meminfo: &[u8]) -> u64 {
+/// Physical memory, bytes; 0 where it is not told.
+pub(crate) fn memory(meminfo: &[u8]) -> u64 {
     let total = lines(meminfo).filter_map(keyed).find(|(key, _)| *key == b"MemTotal");
     total.and_then(|(_, kib)| kib).and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
 }

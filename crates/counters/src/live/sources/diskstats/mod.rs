@@ -351,3 +351,6 @@ impl Diskstats {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

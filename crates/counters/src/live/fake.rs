@@ -1,0 +1,280 @@
+//! A made-up machine for tests, here and in other crates: a folder with the
+//! files of `/proc` and `/sys` that a test puts there, and clocks that go only
+//! when told. Everything in it is invented.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use diskwright_base::{Note, ProcessTable, Topology};
+
+use super::{Clock, Options, Reading, Roots, Sampler};
+
+/// Clocks that stand still until they are moved.
+#[derive(Clone, Debug)]
+pub struct FakeClock(Arc<Mutex<Reading>>);
+
+impl FakeClock {
+    fn new() -> FakeClock {
+        let start =
+            Reading { wall_ns: 1_790_000_000_000_000_000, running_ns: 100_000_000_000, since_boot_ns: 100_000_000_000 };
+        FakeClock(Arc::new(Mutex::new(start)))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Reading)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Time goes by, seconds.
+    pub fn advance(&self, seconds: f64) {
+        let ns = (seconds * 1e9).round();
+        self.change(|r| {
+            r.wall_ns += ns as i64;
+            r.running_ns += ns as u64;
+            r.since_boot_ns += ns as u64;
+        });
+    }
+
+    /// The machine sleeps, seconds.
+    pub fn sleep(&self, seconds: f64) {
+        self.change(|r| {
+            r.wall_ns += (seconds * 1e9) as i64;
+            r.since_boot_ns += (seconds * 1e9) as u64;
+        });
+    }
+
+    /// Somebody sets the wall clock, by so many seconds.
+    pub fn step(&self, seconds: f64) {
+        self.change(|r| r.wall_ns += (seconds * 1e9) as i64);
+    }
+}
+
+impl Clock for FakeClock {
+    fn read(&self) -> Reading {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The made-up machine. Its folder goes when it does.
+#[derive(Debug)]
+pub struct FakeMachine {
+    folder: PathBuf,
+    /// Its clocks.
+    pub clock: FakeClock,
+}
+
+impl FakeMachine {
+    /// A machine without a single file.
+    ///
+    /// # Panics
+    /// When the temporary folder cannot be made.
+    pub fn new() -> FakeMachine {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("diskwright-fake-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("temporary folder");
+        FakeMachine { folder, clock: FakeClock::new() }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its roots.
+    pub fn roots(&self) -> Roots {
+        Roots::under(&self.folder)
+    }
+
+    /// Puts a file, such as `proc/loadavg`.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) -> &FakeMachine {
+        let path = self.folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder above")).expect("folder");
+        fs::write(&path, text).expect("file");
+        self
+    }
+
+    /// Puts a symbolic link.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn link(&self, path: &str, target: &str) -> &FakeMachine {
+        let path = self.folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder above")).expect("folder");
+        std::os::unix::fs::symlink(target, &path).expect("link");
+        self
+    }
+
+    /// Removes a file or a folder with all that is in it.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn remove(&self, path: &str) -> &FakeMachine {
+        let path = self.folder.join(path);
+        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.expect("it was there");
+        self
+    }
+
+    /// Puts a whole block device into sysfs: `queue/rotational` and `size`
+    /// (sectors), and the `dev` numbers.
+    pub fn disk(&self, name: &str, device: &str, sectors: u64) -> &FakeMachine {
+        let folder = format!("sys/block/{name}");
+        self.put(&format!("{folder}/size"), format!("{sectors}\n"))
+            .put(&format!("{folder}/dev"), format!("{device}\n"))
+            .put(&format!("{folder}/queue/rotational"), "1\n")
+    }
+
+    /// Puts a partition below its disk.
+    pub fn partition(&self, disk: &str, name: &str, device: &str) -> &FakeMachine {
+        let folder = format!("sys/block/{disk}/{name}");
+        self.put(&format!("{folder}/partition"), "1\n")
+            .put(&format!("{folder}/size"), "2048\n")
+            .put(&format!("{folder}/dev"), format!("{device}\n"))
+            .put(&format!("sys/class/block/{name}/partition"), "1\n")
+    }
+
+    /// Puts small but complete files of processor, memory, paging, pressure,
+    /// interrupts and network, so that nothing is missing.
+    pub fn ordinary(&self) -> &FakeMachine {
+        for (path, text) in ORDINARY {
+            self.put(path, text);
+        }
+        self
+    }
+
+    /// A sampler of this machine.
+    pub fn sampler(&self, options: Options) -> FakeWatch {
+        let sampler = Sampler::new(self.roots(), Box::new(self.clock.clone()), options);
+        FakeWatch { sampler, clock: self.clock.clone(), notes: Vec::new() }
+    }
+
+    /// A sampler that looks at everything, with the usual options.
+    pub fn watch(&self) -> FakeWatch {
+        self.sampler(Options::default())
+    }
+}
+
+impl Default for FakeMachine {
+    fn default() -> FakeMachine {
+        FakeMachine::new()
+    }
+}
+
+impl Drop for FakeMachine {
+    fn drop(&mut self) {
+        // a folder that stays behind is a pity, and no reason to fail
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A sampler of a [`FakeMachine`], with what a test asks of it.
+pub struct FakeWatch {
+    /// The sampler itself.
+    pub sampler: Sampler,
+    clock: FakeClock,
+    /// All notes so far.
+    pub notes: Vec<Note>,
+}
+
+impl FakeWatch {
+    /// Ticks now.
+    pub fn tick(&mut self) -> &mut FakeWatch {
+        self.sampler.tick();
+        self.notes.extend(self.sampler.take_notes());
+        self
+    }
+
+    /// Ticks a second later.
+    pub fn tick_after(&mut self, seconds: f64) -> &mut FakeWatch {
+        self.clock.advance(seconds);
+        self.tick()
+    }
+
+    /// The value of a counter in its unit; `None` where the schema lacks it.
+    pub fn find(&self, counter: &str, instance: &str) -> Option<f64> {
+        let schema = self.sampler.schema();
+        let column = schema.column(counter, instance)?;
+        Some(self.sampler.row()[column] * schema.series[column].scale)
+    }
+
+    /// The value of a counter in its unit.
+    ///
+    /// # Panics
+    /// Where the schema lacks it.
+    pub fn value(&self, counter: &str, instance: &str) -> f64 {
+        self.find(counter, instance).unwrap_or_else(|| panic!("no series {counter} of `{instance}`"))
+    }
+
+    /// Texts of the notes of a kind.
+    pub fn notes(&self, kind: &str) -> Vec<&str> {
+        self.notes.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
+    }
+
+    /// True where a note of the kind holds the text.
+    pub fn says(&self, kind: &str, text: &str) -> bool {
+        self.notes(kind).iter().any(|n| n.contains(text))
+    }
+
+    /// The last topology.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn topology(&self) -> Topology {
+        let notes = self.notes(Note::TOPOLOGY);
+        serde_json::from_str(notes.last().expect("a topology note")).expect("a topology")
+    }
+
+    /// The last table of processes.
+    pub fn processes(&self) -> Option<ProcessTable> {
+        serde_json::from_str(self.notes(Note::PROCESSES).last()?).ok()
+    }
+}
+
+const ORDINARY: &[(&str, &str)] = &[
+    ("proc/diskstats", "   8       0 sda 100 0 800 50 200 0 1600 70 0 90 120\n"),
+    (
+        "proc/stat",
+        "cpu  100 0 50 1000 20 0 5 3 0 0\ncpu0 100 0 50 1000 20 0 5 3 0 0\nintr 500 1 2\nctxt 900\nbtime 1\nprocesses 40\nprocs_running 1\nprocs_blocked 0\nsoftirq 10 1 2\n",
+    ),
+    (
+        "proc/meminfo",
+        "MemTotal: 8000000 kB\nMemFree: 4000000 kB\nMemAvailable: 6000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nDirty: 10 kB\n",
+    ),
+    (
+        "proc/vmstat",
+        "pgfault 1000\npgmajfault 10\npswpin 0\npswpout 0\npgpgin 5000\npgpgout 6000\nnr_dirty_threshold 1000\n",
+    ),
+    ("proc/loadavg", "0.50 0.25 0.10 1/100 4000\n"),
+    (
+        "proc/pressure/cpu",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    ),
+    (
+        "proc/pressure/io",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=2000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1500\n",
+    ),
+    (
+        "proc/pressure/memory",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    ),
+    ("proc/pressure/irq", "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
+    (
+        "proc/interrupts",
+        "           CPU0\n  1:  10 IO-APIC 1-edge ahci[0000:00:1f.2]\nLOC:  50 Local timer interrupts\n",
+    ),
+    ("proc/softirqs", "          CPU0\n HI: 1\n BLOCK: 20\n TIMER: 5\n"),
+    ("proc/net/dev", "Inter-| Receive\n face |bytes\n  eth0: 1000 10 0 0 0 0 0 0 2000 20 0 0 0 0 0 0\n"),
+    ("proc/swaps", "Filename Type Size Used Priority\n"),
+    ("proc/mdstat", "Personalities : [raid1]\nunused devices: <none>\n"),
+    ("proc/self/mountinfo", "1 0 8:0 / / rw - ext4 /dev/sda rw\n"),
+    ("proc/sys/kernel/hostname", "made-up\n"),
+    ("proc/sys/kernel/osrelease", "6.0.0-fake\n"),
+    ("proc/sys/kernel/task_delayacct", "1\n"),
+    ("sys/block/sda/size", "1000000\n"),
+    ("sys/block/sda/dev", "8:0\n"),
+    ("sys/block/sda/queue/rotational", "1\n"),
+];

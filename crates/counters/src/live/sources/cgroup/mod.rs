@@ -1,0 +1,243 @@
+//! Control groups, versions 1 and 2 and both at once: their I/O, memory and
+//! processor use, the limits somebody set, and their own pressure.
+//!
+//! Requests that version 1 holds back to keep a limit are invisible to
+//! `/proc/diskstats` while they are held: only what was serviced against the
+//! limit shows them. A group that is short of memory thrashes while the
+//! machine's MemAvailable is high.
+//!
+//! Groups are named by their path below the mount, on a device by
+//! `path@device`. Followed are those that have a limit, do I/O or hold much
+//! memory, up to a bound; which, is settled on the slow beat.
+
+mod files;
+mod survey;
+
+use std::collections::HashMap;
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use diskwright_base::Note;
+
+use crate::live::held::{Held, read_bytes};
+use crate::live::moment::Moment;
+use crate::live::scan::lines;
+use crate::live::totals::{Backwards, Column, Table, level, total};
+use crate::live::{Options, Roots};
+
+use super::diskstats;
+use super::{Source, SourceInfo};
+
+use files::{Beat, FILES, FileKind, Hierarchy, IO_COUNT, Values, of_group};
+use survey::{Mounts, Surveyor};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "cgroup",
+    files: &["/sys/fs/cgroup/…/io.stat", "/sys/fs/cgroup/blkio/…/blkio.throttle.io_serviced", "/proc/self/mountinfo"],
+    explain: "Control groups: I/O against limits, memory against limits, processor throttling, pressure.",
+    parse_any: |bytes| {
+        for file in FILES {
+            let mut values = Values::new();
+            (file.read)(bytes, &mut values);
+            black_box(&values);
+        }
+    },
+    open: |_: &Roots, options: &Options| options.cgroups.then(|| Box::new(Cgroups::new()) as Box<dyn Source>),
+};
+
+const GROUP: [Column; of_group::COUNT] = [
+    level("cgroup.memory_bytes", 1.0),
+    level("cgroup.memory_file_bytes", 1.0),
+    level("cgroup.memory_anonymous_bytes", 1.0),
+    total("cgroup.memory_limit_hits", 1.0),
+    total("cgroup.major_faults", 1.0),
+    total("cgroup.refaults_file", 1.0),
+    total("cgroup.refaults_anon", 1.0),
+    level("cgroup.swap_bytes", 1.0),
+    total("cgroup.oom_kills", 1.0),
+    total("cgroup.io_some_s", 1e-6),
+    total("cgroup.io_full_s", 1e-6),
+    total("cgroup.memory_some_s", 1e-6),
+    total("cgroup.memory_full_s", 1e-6),
+    total("cgroup.cpu_some_s", 1e-6),
+    total("cgroup.cpu_throttled_s", 1e-6),
+    total("cgroup.cpu_periods", 1.0),
+    total("cgroup.cpu_throttled_periods", 1.0),
+    total("cgroup.cpu_time_s", 1e-6),
+    level("cgroup.memory_limit_bytes", 1.0),
+    level("cgroup.memory_high_bytes", 1.0),
+];
+
+const IO: [Column; IO_COUNT] = [
+    total("cgroup.reads", 1.0),
+    total("cgroup.writes", 1.0),
+    total("cgroup.read_bytes", 1.0),
+    total("cgroup.write_bytes", 1.0),
+    level("cgroup.read_limit_per_s", 1.0),
+    level("cgroup.write_limit_per_s", 1.0),
+    level("cgroup.read_limit_bytes_per_s", 1.0),
+    level("cgroup.write_limit_bytes_per_s", 1.0),
+];
+
+/// So many files stay open; those of further groups are opened for each read.
+/// The usual limit of a process is 1024 descriptors.
+const KEPT_OPEN: usize = 400;
+/// Tasks of a group waited for more than this share of the tick.
+const TROUBLE: f64 = 0.10;
+
+struct Followed {
+    path: String,
+    row: usize,
+    files: Vec<(Held, &'static FileKind)>,
+    values: Values,
+    /// A file could not be read: the group is gone, or about to be.
+    lost: bool,
+}
+
+struct Cgroups {
+    mounts: Option<Mounts>,
+    surveyor: Surveyor,
+    followed: Vec<Followed>,
+    devices: HashMap<(u64, u64), String>,
+    text: Vec<u8>,
+    /// Groups, and groups on devices.
+    tables: [Table; 2],
+}
+
+impl Cgroups {
+    fn new() -> Cgroups {
+        Cgroups {
+            mounts: None,
+            surveyor: Surveyor::default(),
+            followed: Vec::new(),
+            devices: HashMap::new(),
+            text: Vec::new(),
+            tables: [
+                Table::new("control group", &GROUP, Backwards::OneNumber),
+                Table::new("control group's device", &IO, Backwards::RowBeganAnew),
+            ],
+        }
+    }
+
+    /// Looks for groups worth following, and drops those that are gone.
+    fn survey(&mut self, at: &mut Moment) {
+        self.followed.retain(|f| !f.lost);
+        let [groups, io] = &mut self.tables;
+        groups.retain(|_, gone| !gone);
+        io.retain(|_, gone| !gone);
+        for followed in &mut self.followed {
+            followed.row = groups.row(&followed.path);
+            // found again by name at the next tick
+            followed.values.io.iter_mut().for_each(|device| device.row = None);
+        }
+        let mounts = self.mounts.get_or_insert_with(|| Mounts::find(at));
+        if mounts.is_empty() {
+            return;
+        }
+        let room = at.options.most_cgroups.saturating_sub(self.followed.len());
+        let known = |path: &str| self.followed.iter().any(|f| f.path == path);
+        let found = self.surveyor.survey(mounts, at, known);
+        let left_out = found.len().saturating_sub(room);
+        if left_out > 0 {
+            at.notes.limited(at.time_ns, Note::UNSEEN, "cgroups", || {
+                let most = at.options.most_cgroups;
+                format!("{left_out} more control groups have a limit or are busy; {most} are followed")
+            });
+        }
+        let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();
+        for (path, folders) in found.into_iter().take(room) {
+            let followed = follow(path, &folders, groups, open < KEPT_OPEN);
+            open += followed.files.len();
+            self.followed.push(followed);
+        }
+    }
+}
+
+fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut Table, keep: bool) -> Followed {
+    let has_unified_time = folders.iter().any(|(h, f)| *h == Hierarchy::Unified && f.join("cpu.stat").exists());
+    let mut files = Vec::new();
+    for kind in FILES {
+        // both hierarchies know the group's processor time; once is enough
+        if kind.hierarchy == Hierarchy::Cpuacct && has_unified_time {
+            continue;
+        }
+        let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
+        let file = folder.join(kind.name);
+        if fs::File::open(&file).is_ok() {
+            files.push((Held::whole(file, "").may_be_empty().quiet().keep(keep), kind));
+        }
+    }
+    Followed { row: groups.row(&path), path, files, values: Values::new(), lost: false }
+}
+
+impl Source for Cgroups {
+    fn tick(&mut self, at: &mut Moment) {
+        if at.slow {
+            self.survey(at);
+        }
+        self.tables.iter_mut().for_each(Table::begin);
+        let [groups, io] = &mut self.tables;
+        for followed in &mut self.followed {
+            read(followed, at, &mut self.text);
+            if followed.lost {
+                continue;
+            }
+            groups.fill(followed.row).copy_from_slice(&followed.values.group);
+            for device in &mut followed.values.io {
+                let row = *device.row.get_or_insert_with(|| {
+                    let name = device_name(&mut self.devices, device.device, at.roots);
+                    io.row(&format!("{}@{name}", followed.path))
+                });
+                io.fill(row).copy_from_slice(&device.numbers);
+            }
+        }
+        groups.settle(at);
+        io.settle(at);
+        let limit = TROUBLE * at.elapsed_ns as f64 * 1e-3;
+        let waits = |row: usize, column: usize| groups.cell(row, column) > limit;
+        if self.followed.iter().any(|f| waits(f.row, of_group::IO_SOME) || waits(f.row, of_group::MEMORY_SOME)) {
+            at.trouble = true;
+        }
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+fn read(followed: &mut Followed, at: &mut Moment, text: &mut Vec<u8>) {
+    followed.values.begin(at.slow);
+    for (file, kind) in &mut followed.files {
+        if kind.beat == Beat::Slow && !at.slow {
+            continue;
+        }
+        match file.read_into(at, text) {
+            Some(length) => (kind.read)(&text[..length], &mut followed.values),
+            // pressure can be switched off, which is no sign of the end
+            None if kind.name.ends_with(".pressure") => {}
+            None => followed.lost = true,
+        }
+    }
+}
+
+/// The kernel name of a device number, from sysfs or diskstats.
+fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), roots: &Roots) -> String {
+    if let Some(name) = known.get(&device) {
+        return name.clone();
+    }
+    let (major, minor) = device;
+    let link = fs::read_link(roots.sys.join(format!("dev/block/{major}:{minor}"))).ok();
+    let by_link = link.and_then(|l| Some(l.file_name()?.to_str()?.to_owned()));
+    let name = by_link.or_else(|| {
+        let text = read_bytes(&roots.proc.join("diskstats")).ok()?;
+        let line = lines(&text).filter_map(diskstats::parse_line).find(|l| l.device == device)?;
+        Some(String::from_utf8_lossy(line.name).into_owned())
+    });
+    match name {
+        Some(name) => known.entry(device).or_insert(name).clone(),
+        // not kept: it may get a name later
+        None => format!("{major}:{minor}"),
+    }
+}

@@ -1,0 +1,87 @@
+//! Namespaces and masks: what a container shows instead of the machine. Told
+//! once, at the start.
+
+use std::fs;
+use std::hint::black_box;
+
+use crate::live::moment::Moment;
+use crate::live::mountinfo::{self, Mount};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+use diskwright_base::Note;
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "container",
+    files: &["/proc/self/ns/pid", "/proc/self/ns/cgroup", "/proc/self/mountinfo"],
+    explain: "Whether the sampler sees the machine or a container's part of it.",
+    parse_any: |bytes| _ = black_box(masks(&mountinfo::parse(bytes))),
+    open: |_: &Roots, _: &Options| Some(Box::new(Container { told: false })),
+};
+
+/// The kernel gives the first namespace of each kind a fixed number.
+const FIRST: &[(&str, &str, &str)] = &[
+    ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
+    ("cgroup", "cgroup:[4026531835]", "control groups outside of it are not seen, nor limits set there"),
+];
+
+/// What is laid over files of /proc: the file, and a sentence on it.
+pub(crate) fn masks(mounts: &[Mount]) -> Vec<(String, String)> {
+    let over = mounts.iter().filter(|m| m.point.starts_with("/proc/"));
+    over.filter_map(|m| {
+        let what = match m.kind.as_str() {
+            "fuse.lxcfs" => "is a container's view (lxcfs), not the machine's",
+            "tmpfs" | "devtmpfs" => "is masked in this container",
+            // parts of proc that are mounted again to be read-only
+            _ => return None,
+        };
+        Some((m.point.clone(), format!("{} {what}", m.point)))
+    })
+    .collect()
+}
+
+struct Container {
+    told: bool,
+}
+
+impl Source for Container {
+    fn tick(&mut self, at: &mut Moment) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        for (kind, first, means) in FIRST {
+            let link = fs::read_link(at.roots.proc.join("self/ns").join(kind));
+            if link.is_ok_and(|link| link.as_os_str() != *first) {
+                let text = format!("the sampler runs in a {kind} namespace of its own: {means}");
+                at.notes.push(at.time_ns, Note::UNSEEN, text);
+            }
+        }
+        let mounts = mountinfo::read(at.roots);
+        for (_, text) in masks(&mounts) {
+            at.notes.push(at.time_ns, Note::UNSEEN, text);
+        }
+        let hides = |m: &&Mount| m.point == "/proc" && m.option("hidepid").is_some_and(|v| v != "0" && v != "off");
+        if mounts.iter().any(|m| hides(&m)) {
+            let text = "/proc is mounted with hidepid: processes of other users are not seen";
+            at.notes.push(at.time_ns, Note::UNSEEN, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_told_and_remounts_are_not() {
+        let mounts = mountinfo::parse(
+            b"1 0 0:9 /stat /proc/stat rw - fuse.lxcfs lxcfs rw\n\
+              2 0 0:8 / /proc/timer_list rw - devtmpfs devtmpfs rw\n\
+              3 0 0:7 /sys /proc/sys ro - proc proc rw\n\
+              4 0 0:6 / /procfoo rw - tmpfs tmpfs rw\n",
+        );
+        let found: Vec<String> = masks(&mounts).into_iter().map(|(file, _)| file).collect();
+        assert_eq!(found, ["/proc/stat", "/proc/timer_list"]);
+    }
+}

@@ -1,0 +1,395 @@
+//! `/proc/interrupts`: how many, and what for.
+//!
+//! Clock, network, disk and inter-processor interrupts are told apart by the
+//! names of their actions; a row whose actions say nothing, or say two
+//! different things, is `other`. Each processor's count is a 32-bit number
+//! that wraps by itself, so sums are compared modulo 2^32, and a processor or
+//! row that comes or goes makes the tick a gap.
+
+use std::fs;
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines, trim};
+use crate::live::totals::{Column, Table, sum32};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "interrupts",
+    files: &["/proc/interrupts"],
+    explain: "Interrupts by what raised them: clock, network, disk, other processors.",
+    parse_any: |bytes| {
+        let processors = processors(lines(bytes).next().unwrap_or_default());
+        lines(bytes).for_each(|line| _ = black_box(parse_row(line, processors).map(|r| class(&r, &Known::default()))));
+    },
+    open: |roots, _: &Options| Some(Box::new(Interrupts::new(roots))),
+};
+
+/// What interrupts are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Timers.
+    Clock,
+    /// Network adapters.
+    Network,
+    /// Disk and storage adapters.
+    Disk,
+    /// Processors that call each other.
+    InterProcessor,
+    /// Anything else, and what cannot be told.
+    Other,
+}
+
+const COLUMNS: [Column; 6] = [
+    sum32("interrupts.total"),
+    sum32("interrupts.clock"),
+    sum32("interrupts.network"),
+    sum32("interrupts.disk"),
+    sum32("interrupts.inter_processor"),
+    sum32("interrupts.other"),
+];
+
+impl Purpose {
+    fn column(self) -> usize {
+        match self {
+            Purpose::Clock => 1,
+            Purpose::Network => 2,
+            Purpose::Disk => 3,
+            Purpose::InterProcessor => 4,
+            Purpose::Other => 5,
+        }
+    }
+}
+
+/// A row of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Number or short name.
+    pub label: &'a [u8],
+    /// Sum over processors, modulo 2^64.
+    pub sum: u64,
+    /// What stands behind the counts: controller, trigger, actions.
+    pub tail: &'a [u8],
+}
+
+/// How many processors the heading names.
+pub fn processors(heading: &[u8]) -> usize {
+    let mut words = Words::new(heading);
+    std::iter::from_fn(|| words.word()).filter(|w| w.starts_with(b"CPU")).count()
+}
+
+/// Reads a row; `None` for what is none, such as `ERR:` and `MIS:`, which
+/// have one number whatever the processors.
+pub fn parse_row(line: &[u8], processors: usize) -> Option<Row<'_>> {
+    let colon = memchr::memchr(b':', line)?;
+    let label = trim(&line[..colon]);
+    if label == b"ERR" || label == b"MIS" {
+        return None;
+    }
+    let mut words = Words::new(&line[colon + 1..]);
+    let mut sum = 0u64;
+    for _ in 0..processors {
+        sum = sum.wrapping_add(words.number()??);
+    }
+    Some(Row { label, sum, tail: words.rest() })
+}
+
+/// What sysfs says of the names that actions use.
+#[derive(Debug, Default)]
+struct Known {
+    interfaces: Vec<String>,
+    /// virtio device and its driver.
+    virtio: Vec<(String, String)>,
+}
+
+impl Known {
+    fn read(roots: &Roots) -> Known {
+        let names = |folder| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|e| e.file_name().to_string_lossy().into_owned())
+        };
+        let folder = roots.sys.join("bus/virtio/devices");
+        let driver = |name: String| {
+            let link = fs::read_link(folder.join(&name).join("driver")).ok()?;
+            Some((name, link.file_name()?.to_string_lossy().into_owned()))
+        };
+        Known {
+            interfaces: names(roots.sys.join("class/net")).collect(),
+            virtio: names(folder.clone()).filter_map(driver).collect(),
+        }
+    }
+}
+
+/// Rows with a name of their own. ARM's are numbered and say more in words.
+fn class(row: &Row, known: &Known) -> Purpose {
+    let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
+    match row.label {
+        b"LOC" | b"BCT" | b"CLK" => Purpose::Clock,
+        b"RES" | b"CAL" | b"TLB" | b"DBL" => Purpose::InterProcessor,
+        label if label.starts_with(b"IPI") && says(b"Timer") => Purpose::Clock,
+        label if label.starts_with(b"IPI") => Purpose::InterProcessor,
+        label if label.iter().all(u8::is_ascii_digit) => by_actions(row.tail, known),
+        _ => Purpose::Other,
+    }
+}
+
+/// All actions of a row must say the same.
+fn by_actions(tail: &[u8], known: &Known) -> Purpose {
+    let mut found = None;
+    let text = String::from_utf8_lossy(tail);
+    for word in text.split([' ', ',', '\t']).filter(|w| !w.is_empty()) {
+        match (by_action(word, known), found) {
+            (Some(purpose), None) => found = Some(purpose),
+            (Some(purpose), Some(other)) if purpose != other => return Purpose::Other,
+            _ => {}
+        }
+    }
+    found.unwrap_or(Purpose::Other)
+}
+
+/// Starts of the action names that drivers give.
+const ACTIONS: &[(Purpose, &[&str])] = &[
+    (Purpose::Clock, &["timer", "arch_timer", "hpet", "rtc"]),
+    (
+        Purpose::Disk,
+        &[
+            "3w-",
+            "aacraid",
+            "ahci",
+            "aic7",
+            "aic9",
+            "arcmsr",
+            "ata_",
+            "bfa",
+            "blkif",
+            "cciss",
+            "fnic",
+            "hisi_sas",
+            "hpsa",
+            "ide0",
+            "ide1",
+            "isci",
+            "lpfc",
+            "megaraid",
+            "megasas",
+            "mmc",
+            "mpi3mr",
+            "mpt2sas",
+            "mpt3sas",
+            "mvsas",
+            "nvme",
+            "pata_",
+            "pm80",
+            "pvscsi",
+            "qla2",
+            "sata_",
+            "smartpqi",
+            "sym53c",
+            "ufshcd",
+            "vmw_pvscsi",
+        ],
+    ),
+    (
+        Purpose::Network,
+        &[
+            "ath1",
+            "be2net",
+            "bnx2",
+            "bnxt",
+            "cxgb",
+            "e1000",
+            "ena-mgmnt",
+            "eth",
+            "fm10k",
+            "gve",
+            "hns3",
+            "i40e",
+            "ice-",
+            "igb",
+            "iwlwifi",
+            "ixgbe",
+            "mlx4",
+            "mlx5",
+            "qede",
+            "r8169",
+            "sfc",
+            "tg3",
+            "vif",
+            "vmxnet",
+            "wlan",
+            "xen-netif",
+        ],
+    ),
+];
+
+fn by_action(word: &str, known: &Known) -> Option<Purpose> {
+    if let Some(rest) = word.strip_prefix("virtio") {
+        return by_virtio(word, rest, known);
+    }
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with(|c: char| !c.is_ascii_alphanumeric());
+    if known.interfaces.iter().any(|name| word.strip_prefix(name.as_str()).is_some_and(ends)) {
+        return Some(Purpose::Network);
+    }
+    let of_list = ACTIONS.iter().find(|(_, starts)| starts.iter().any(|start| word.starts_with(start)));
+    of_list.map(|(purpose, _)| *purpose).or_else(|| predictable_name(word).then_some(Purpose::Network))
+}
+
+/// `enp3s0-TxRx-1`, `eno1`, `ens160-rxtx-0`: a network name that udev gave.
+fn predictable_name(word: &str) -> bool {
+    ["eno", "ens", "enp", "enP", "enx", "wlp"]
+        .iter()
+        .any(|start| word.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit())))
+}
+
+/// `virtio1-req.0`: the driver tells; where sysfs is hidden, the queue's name,
+/// as far as only one driver has such queues.
+fn by_virtio(word: &str, rest: &str, known: &Known) -> Option<Purpose> {
+    let (device, queue) = word.split_once('-')?;
+    if !rest.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    match known.virtio.iter().find(|(name, _)| name == device).map(|(_, driver)| driver.as_str()) {
+        Some("virtio_blk" | "virtio_scsi") => Some(Purpose::Disk),
+        Some("virtio_net") => Some(Purpose::Network),
+        Some(_) => Some(Purpose::Other),
+        None if queue.starts_with("req") => Some(Purpose::Disk),
+        // without a number it may be the random number generator's
+        None if queue.starts_with("input.") || queue.starts_with("output.") => Some(Purpose::Network),
+        None => None,
+    }
+}
+
+struct Interrupts {
+    file: Held,
+    heading: Vec<u8>,
+    processors: usize,
+    rows: Vec<Learned>,
+    tables: [Table; 1],
+}
+
+struct Learned {
+    label: Box<[u8]>,
+    tail: Box<[u8]>,
+    column: usize,
+}
+
+impl Interrupts {
+    fn new(roots: &Roots) -> Interrupts {
+        Interrupts {
+            file: Held::pieces(roots.proc.join("interrupts"), "interrupts are not told apart by what raised them"),
+            heading: Vec::new(),
+            processors: 0,
+            rows: Vec::new(),
+            tables: [Table::single(&COLUMNS)],
+        }
+    }
+}
+
+impl Source for Interrupts {
+    fn tick(&mut self, at: &mut Moment) {
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        let mut lines = lines(text);
+        let heading = lines.next().unwrap_or_default();
+        let mut changed = heading != self.heading;
+        if changed {
+            self.heading = heading.to_vec();
+            self.processors = processors(heading);
+        }
+        let mut known = None;
+        let mut sums = [0u64; COLUMNS.len()];
+        let mut count = 0;
+        for row in lines.filter_map(|line| parse_row(line, self.processors)) {
+            let same = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
+            if !same {
+                changed = true;
+                let known = known.get_or_insert_with(|| Known::read(at.roots));
+                let column = class(&row, known).column();
+                self.rows.truncate(count);
+                self.rows.push(Learned { label: row.label.into(), tail: row.tail.into(), column });
+            }
+            let column = self.rows[count].column;
+            sums[column] = sums[column].wrapping_add(row.sum);
+            sums[0] = sums[0].wrapping_add(row.sum);
+            count += 1;
+        }
+        changed |= self.rows.len() != count;
+        self.rows.truncate(count);
+        if changed {
+            // other rows than before: their sums cannot be compared
+            table.forget();
+        }
+        table.begin();
+        for (to, sum) in table.fill(0).iter_mut().zip(sums) {
+            *to = sum & u64::from(u32::MAX);
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purpose(tail: &str) -> Purpose {
+        let known = Known {
+            interfaces: vec!["lan0".into()],
+            virtio: vec![("virtio4".into(), "virtio_rng".into()), ("virtio1".into(), "virtio_blk".into())],
+        };
+        by_actions(tail.as_bytes(), &known)
+    }
+
+    #[test]
+    fn actions_tell_the_purpose() {
+        assert_eq!(purpose(" IO-APIC 2-edge timer"), Purpose::Clock);
+        assert_eq!(purpose(" PCI-MSI 1048576-edge nvme0q1"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 512000-edge ahci[0000:00:1f.2]"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 32768-edge mpt3sas0-msix3"), Purpose::Disk);
+        assert_eq!(purpose(" xen-dyn -event blkif"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 1-edge eth0-TxRx-0"), Purpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge enp3s0f1-rx-0"), Purpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge mlx5_comp3@pci:0000:03:00.0"), Purpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge lan0-TxRx-0"), Purpose::Network);
+        assert_eq!(purpose(" IO-APIC 1-edge i8042"), Purpose::Other);
+    }
+
+    #[test]
+    fn a_virtio_queue_is_its_drivers() {
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-req.0"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-config"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio4-input"), Purpose::Other);
+        // no driver seen
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio2-input.0"), Purpose::Network);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-req.1"), Purpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-input"), Purpose::Other);
+    }
+
+    #[test]
+    fn a_shared_line_with_two_purposes_is_not_guessed() {
+        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, eth0"), Purpose::Other);
+        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, ehci_hcd:usb1"), Purpose::Disk);
+    }
+
+    #[test]
+    fn rows_and_their_names() {
+        assert_eq!(processors(b"           CPU0       CPU1"), 2);
+        let row = parse_row(b" 24:  1  2 PCI-MSI 1-edge nvme0q0", 2).unwrap();
+        assert_eq!((row.label, row.sum), (&b"24"[..], 3));
+        assert_eq!(parse_row(b"ERR:          0", 2), None);
+        assert_eq!(parse_row(b" 24:  1", 2), None);
+        let named = |label: &[u8], tail: &[u8]| class(&Row { label, sum: 0, tail }, &Known::default());
+        assert_eq!(named(b"LOC", b""), Purpose::Clock);
+        assert_eq!(named(b"TLB", b""), Purpose::InterProcessor);
+        assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), Purpose::InterProcessor);
+        assert_eq!(named(b"IPI4", b" Timer broadcast interrupts"), Purpose::Clock);
+        assert_eq!(named(b"HYP", b" Hypervisor callback interrupts"), Purpose::Other);
+    }
+}

@@ -1,0 +1,202 @@
+//! `/proc/mdstat`: Linux software arrays: their members, what is missing, and
+//! the check, resync, recovery or reshape that runs on them. A DELAYED or
+//! PENDING one waits and makes no load.
+
+use std::hint::black_box;
+
+use crate::live::held::{Held, read_number};
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines, number};
+use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "mdstat",
+    files: &["/proc/mdstat", "/sys/block/mdN/md/mismatch_cnt"],
+    explain: "Software arrays: members, missing ones, background work and its progress.",
+    parse_any: |bytes| parse(bytes, |array| _ = black_box(array)),
+    open: |roots, _: &Options| Some(Box::new(Mdstat::new(roots))),
+};
+
+const COLUMNS: [Column; 6] = [
+    level("array.members", 1.0),
+    level("array.missing", 1.0),
+    level("array.degraded", 1.0),
+    level("array.background", 1.0),
+    total("array.sync_bytes", 1024.0),
+    level("array.mismatches", 1.0),
+];
+
+/// An array that is active.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array<'a> {
+    /// Kernel name.
+    pub name: &'a [u8],
+    /// Members that work.
+    pub members: u64,
+    /// Members that are failed or not there.
+    pub missing: u64,
+    /// What runs on it: `check`, `resync`, `recovery`, `reshape`.
+    pub running: Option<&'a [u8]>,
+    /// How far that is, KiB.
+    pub done_kib: Option<u64>,
+}
+
+/// Reads the file, array by array. Arrays that are not active (containers of
+/// external metadata among them) serve nothing and are left out.
+pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(Array<'a>)) {
+    let mut array: Option<Array> = None;
+    for line in lines(text) {
+        let indented = line.first().is_none_or(|b| *b == b' ' || *b == b'\t');
+        if !indented {
+            array.take().map(&mut found);
+            array = heading(line);
+        } else if let Some(array) = &mut array {
+            detail(line, array);
+        }
+    }
+    array.map(found);
+}
+
+/// `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`
+fn heading(line: &[u8]) -> Option<Array<'_>> {
+    let mut words = Words::new(line);
+    let name = words.word()?;
+    if words.word()? != b":" || words.word()? != b"active" {
+        return None;
+    }
+    let mut members = 0;
+    while let Some(word) = words.word() {
+        // a member has its number in brackets; F is failed, S spare, J journal, W and R still work
+        let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
+        members += u64::from(word.contains(&b'[') && !spare);
+    }
+    Some(Array { name, members, missing: 0, running: None, done_kib: None })
+}
+
+fn detail<'a>(line: &'a [u8], array: &mut Array<'a>) {
+    let mut words = Words::new(line);
+    let mut before: &[u8] = b"";
+    while let Some(word) = words.word() {
+        if word == b"=" {
+            array.running = Some(before);
+        } else if let Some((first, second)) = pair(word, b'[', b']') {
+            array.members = second;
+            array.missing = first.saturating_sub(second);
+        } else if let Some((done, _)) = pair(word, b'(', b')')
+            && array.running.is_some()
+        {
+            array.done_kib = Some(done);
+        }
+        before = word;
+    }
+}
+
+/// `[8/7]` or `(123/456)`
+fn pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
+    let inner = word.strip_prefix(&[open])?.strip_suffix(&[close])?;
+    let slash = memchr::memchr(b'/', inner)?;
+    Some((number(&inner[..slash])?, number(&inner[slash + 1..])?))
+}
+
+/// What is remembered of an array.
+#[derive(Debug, Default)]
+struct Progress {
+    name: Vec<u8>,
+    row: usize,
+    running: Vec<u8>,
+    members: (u64, u64),
+    /// Where the work that runs was at the last tick.
+    at_kib: Option<u64>,
+    /// All that was ever seen being done.
+    sum_kib: u64,
+    mismatches: u64,
+}
+
+impl Progress {
+    /// The running sum of what was synced, `ABSENT` where this tick's part is
+    /// not known: work that jumped back has begun anew somewhere.
+    fn advance(&mut self, done_kib: Option<u64>) -> u64 {
+        let before = std::mem::replace(&mut self.at_kib, done_kib);
+        match (before, done_kib) {
+            (Some(before), Some(now)) if now < before => return ABSENT,
+            (Some(before), Some(now)) => self.sum_kib += now - before,
+            // it began within this tick, where from is not known
+            (None, Some(_)) => return ABSENT,
+            // nothing runs, or it ended: its last part is not told
+            (_, None) => {}
+        }
+        self.sum_kib
+    }
+}
+
+struct Mdstat {
+    file: Held,
+    known: Vec<Progress>,
+    tables: [Table; 1],
+}
+
+impl Mdstat {
+    fn new(roots: &Roots) -> Mdstat {
+        Mdstat {
+            file: Held::pieces(roots.proc.join("mdstat"), "software arrays (md), if there are any, are not seen"),
+            known: Vec::new(),
+            tables: [Table::new("array", &COLUMNS, Backwards::RowBeganAnew)],
+        }
+    }
+}
+
+impl Source for Mdstat {
+    fn tick(&mut self, at: &mut Moment) {
+        let [table] = &mut self.tables;
+        if at.slow && table.any_gone() {
+            at.rescan = true;
+            self.known.retain(|known| !table.is_gone(known.row));
+            table.retain(|_, gone| !gone);
+            for known in &mut self.known {
+                known.row = table.row(&String::from_utf8_lossy(&known.name));
+            }
+        }
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        table.begin();
+        let known = &mut self.known;
+        parse(text, |array| {
+            let place = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
+                let row = table.row(&String::from_utf8_lossy(array.name));
+                at.rescan = true;
+                known.push(Progress { name: array.name.to_vec(), row, mismatches: ABSENT, ..Progress::default() });
+                known.len() - 1
+            });
+            let progress = &mut known[place];
+            let running = array.running.unwrap_or_default();
+            let members = (array.members, array.missing);
+            if progress.running != running || progress.members != members {
+                running.clone_into(&mut progress.running);
+                progress.members = members;
+                at.rescan = true;
+            }
+            if at.slow {
+                let name = String::from_utf8_lossy(array.name);
+                let file = at.roots.sys.join("block").join(&*name).join("md/mismatch_cnt");
+                progress.mismatches = read_number(&file).unwrap_or(ABSENT);
+            }
+            let values = [
+                array.members,
+                array.missing,
+                u64::from(array.missing > 0),
+                u64::from(array.running.is_some()),
+                progress.advance(array.done_kib),
+                progress.mismatches,
+            ];
+            table.fill(progress.row).copy_from_slice(&values);
+        });
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

@@ -1,0 +1,143 @@
+//! `/proc/self/mountinfo` and `statvfs`: free space of the filesystems. Looked
+//! at on the slow beat; between two looks the last answer stands, for space
+//! does not change that fast. A filesystem on another machine or behind a
+//! user process is never asked: it may not answer.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::mountinfo::{self, Mount};
+use crate::live::totals::{ABSENT, Backwards, Column, Table, level};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+use diskwright_base::Note;
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "mounts",
+    files: &["/proc/self/mountinfo"],
+    explain: "Free space and free inodes of local filesystems.",
+    parse_any: |bytes| _ = black_box(mountinfo::parse(bytes)),
+    open: |roots, _: &Options| Some(Box::new(Mounts::new(roots))),
+};
+
+const COLUMNS: [Column; 4] = [
+    level("logical_disk.free_bytes", 1.0),
+    level("logical_disk.total_bytes", 1.0),
+    level("logical_disk.inodes_free", 1.0),
+    level("logical_disk.inodes_total", 1.0),
+];
+
+/// At most so many filesystems.
+const MOST: usize = 256;
+
+struct Mounts {
+    file: Held,
+    text: Vec<u8>,
+    /// Mount points as the kernel names them, and where to ask.
+    places: Vec<(String, PathBuf)>,
+    tables: [Table; 1],
+}
+
+impl Mounts {
+    fn new(roots: &Roots) -> Mounts {
+        Mounts {
+            file: Held::pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen"),
+            text: Vec::new(),
+            places: Vec::new(),
+            tables: [Table::new("filesystem", &COLUMNS, Backwards::OneNumber)],
+        }
+    }
+}
+
+/// The mounts whose space is asked for: one of each local filesystem.
+pub(crate) fn local(mounts: &[Mount]) -> Vec<&Mount> {
+    // images that are full by nature
+    const IMAGES: &[&str] = &["cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"];
+    let asked = |m: &&Mount| {
+        (m.is_on_disk() || m.point == "/")
+            && !m.is_remote()
+            && !m.kind.starts_with("fuse")
+            && !IMAGES.contains(&m.kind.as_str())
+    };
+    let mut found: Vec<&Mount> = Vec::new();
+    for mount in mounts.iter().filter(asked) {
+        // a folder of it mounted elsewhere is the same space
+        match found.iter_mut().find(|f| f.device == mount.device) {
+            Some(known) if mount.root.len() < known.root.len() => *known = mount,
+            Some(_) => {}
+            None => found.push(mount),
+        }
+    }
+    found
+}
+
+impl Source for Mounts {
+    fn tick(&mut self, at: &mut Moment) {
+        if !at.slow {
+            return;
+        }
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        if text != self.text {
+            self.text = text.to_vec();
+            at.rescan = true;
+            let mounts = mountinfo::parse(text);
+            let local = local(&mounts);
+            if local.len() > MOST {
+                let text = format!("{} filesystems are mounted; the free space of {MOST} is watched", local.len());
+                at.notes.limited(at.time_ns, Note::UNSEEN, "mounts", || text);
+            }
+            self.places = local.iter().take(MOST).map(|m| (m.point.clone(), at.roots.at(&m.point))).collect();
+            table.retain(|name, _| self.places.iter().any(|(point, _)| point == name));
+        }
+        if !at.options.filesystems {
+            return;
+        }
+        table.begin();
+        for (point, path) in &self.places {
+            let Ok(space) = rustix::fs::statvfs(path) else { continue };
+            let row = table.row(point);
+            // what only root may use counts as used: users cannot have it
+            let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+            let inodes = |n: u64| if space.f_files == 0 { ABSENT } else { n };
+            let values = [bytes(space.f_bavail), bytes(space.f_blocks), inodes(space.f_favail), inodes(space.f_files)];
+            table.fill(row).copy_from_slice(&values);
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_a_local_filesystem_and_none_that_may_hang() {
+        let text = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            2 1 8:2 /sub /bind rw - ext4 /dev/sda2 rw\n\
+            3 1 8:2 / /data rw - ext4 /dev/sda2 rw\n\
+            4 1 0:50 / /net rw - nfs4 server:/x rw\n\
+            5 1 0:51 / /ssh rw - fuse.sshfs server:/x rw\n\
+            6 1 8:9 / /ntfs rw - fuseblk /dev/sda9 rw\n\
+            7 1 0:52 / /run rw - tmpfs tmpfs rw\n\
+            8 1 7:0 / /snap rw - squashfs /dev/loop0 ro\n\
+            9 1 0:53 / /pool rw - btrfs /dev/sdb rw\n";
+        let mounts = mountinfo::parse(text);
+        let points: Vec<&str> = local(&mounts).iter().map(|m| m.point.as_str()).collect();
+        assert_eq!(points, ["/", "/data", "/pool"]);
+    }
+
+    #[test]
+    fn a_containers_root_is_asked_whatever_it_is() {
+        let mounts = mountinfo::parse(b"1 0 0:99 / / rw - overlay overlay rw\n2 1 0:98 / /x rw - overlay overlay rw\n");
+        assert_eq!(local(&mounts).len(), 1);
+    }
+}

@@ -1,0 +1,141 @@
+//! `/proc/net/dev`: traffic of the network interfaces, and sysfs for the speed
+//! of their links.
+//!
+//! Where any interface has hardware behind it, only those are followed: a
+//! bridge, a tunnel, a container's end of a pair carry the same bytes again.
+//! In a container, where there is no hardware, all but the loopback are.
+
+use std::hint::black_box;
+
+use crate::live::held::{Held, read_text};
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines, number, trim};
+use crate::live::totals::{ABSENT, Backwards, Column, Table, level, total};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "netdev",
+    files: &["/proc/net/dev", "/sys/class/net/INTERFACE/speed"],
+    explain: "Bytes, packets, errors and drops of network interfaces, and the speed of their links.",
+    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
+    open: |roots, _: &Options| Some(Box::new(Netdev::new(roots))),
+};
+
+const COLUMNS: [Column; 9] = [
+    total("network.received_bytes", 1.0),
+    total("network.received_packets", 1.0),
+    total("network.received_errors", 1.0),
+    total("network.received_dropped", 1.0),
+    total("network.sent_bytes", 1.0),
+    total("network.sent_packets", 1.0),
+    total("network.sent_errors", 1.0),
+    total("network.sent_dropped", 1.0),
+    level("network.link_bytes_per_s", 1.0),
+];
+const LINK: usize = 8;
+/// Numbers of the line for the totals: four received, four sent.
+const NUMBERS: [usize; LINK] = [0, 1, 2, 3, 8, 9, 10, 11];
+
+/// A line: the interface and its sixteen numbers.
+pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
+    // a name may hold a colon (an alias), the numbers do not
+    let colon = memchr::memrchr(b':', line)?;
+    let mut words = Words::new(&line[colon + 1..]);
+    let mut numbers = [0; 16];
+    for number in &mut numbers {
+        *number = words.number()??;
+    }
+    Some((trim(&line[..colon]), numbers))
+}
+
+struct Slot {
+    name: Box<[u8]>,
+    row: Option<usize>,
+    link: u64,
+}
+
+struct Netdev {
+    file: Held,
+    slots: Vec<Slot>,
+    tables: [Table; 1],
+}
+
+impl Netdev {
+    fn new(roots: &Roots) -> Netdev {
+        Netdev {
+            file: Held::pieces(roots.proc.join("net/dev"), "network traffic is not seen"),
+            slots: Vec::new(),
+            tables: [Table::new("network interface", &COLUMNS, Backwards::RowBeganAnew)],
+        }
+    }
+
+    /// Slow beat: what is gone leaves the schema; links may have changed.
+    fn refresh(&mut self, at: &Moment) {
+        let [table] = &mut self.tables;
+        if table.any_gone() {
+            table.retain(|_, gone| !gone);
+            // learned again from the next lines
+            self.slots.clear();
+        }
+        for slot in &mut self.slots {
+            slot.link = link(at.roots, &slot.name);
+        }
+    }
+}
+
+/// Speed of the link, bytes a second. Down, wireless and virtual links say none.
+fn link(roots: &Roots, name: &[u8]) -> u64 {
+    let file = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name)).join("speed");
+    let megabits = read_text(&file).and_then(|text| number(text.as_bytes()));
+    // an unknown speed is -1, which old kernels print unsigned
+    megabits.filter(|m| (1..10_000_000).contains(m)).map_or(ABSENT, |m| m * 125_000)
+}
+
+fn is_followed(roots: &Roots, name: &str) -> bool {
+    let folder = roots.sys.join("class/net");
+    let hardware = |name: &str| folder.join(name).join("device").exists();
+    let any = || {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| hardware(&name))
+    };
+    name != "lo" && (hardware(name) || !any())
+}
+
+impl Source for Netdev {
+    fn tick(&mut self, at: &mut Moment) {
+        if at.slow {
+            self.refresh(at);
+        }
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        table.begin();
+        let mut cursor = 0;
+        for (name, numbers) in lines(text).filter_map(parse_line) {
+            let known = self.slots.get(cursor).is_some_and(|s| *s.name == *name);
+            let found = if known { Some(cursor) } else { self.slots.iter().position(|s| *s.name == *name) };
+            let place = found.unwrap_or_else(|| {
+                let text = String::from_utf8_lossy(name);
+                let row = is_followed(at.roots, &text).then(|| table.row(&text));
+                self.slots.push(Slot { name: name.into(), row, link: link(at.roots, name) });
+                self.slots.len() - 1
+            });
+            cursor = place + 1;
+            let slot = &self.slots[place];
+            if let Some(row) = slot.row {
+                let values = table.fill(row);
+                for (to, from) in values.iter_mut().zip(NUMBERS) {
+                    *to = numbers[from];
+                }
+                values[LINK] = slot.link;
+            }
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

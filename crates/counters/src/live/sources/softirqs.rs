@@ -1,0 +1,97 @@
+//! `/proc/softirqs`: the part of interrupt work that is done a little later,
+//! by kind. Each processor's count is a 32-bit number that wraps by itself.
+
+use std::hint::black_box;
+
+use crate::live::held::Held;
+use crate::live::moment::Moment;
+use crate::live::scan::{Words, lines, trim};
+use crate::live::totals::{Column, Table, sum32};
+use crate::live::{Options, Roots};
+
+use super::{Source, SourceInfo};
+
+/// This source.
+pub const SOURCE: SourceInfo = SourceInfo {
+    id: "softirqs",
+    files: &["/proc/softirqs"],
+    explain: "Deferred interrupt work: block devices, network, timers, scheduling.",
+    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_row(line))),
+    open: |roots, _: &Options| Some(Box::new(Softirqs::new(roots))),
+};
+
+const COLUMNS: [Column; 6] = [
+    sum32("interrupts.softirq_total"),
+    sum32("interrupts.softirq_block"),
+    sum32("interrupts.softirq_net_rx"),
+    sum32("interrupts.softirq_net_tx"),
+    sum32("interrupts.softirq_timer"),
+    sum32("interrupts.softirq_sched"),
+];
+
+/// A row: its name, and the sum over processors.
+pub fn parse_row(line: &[u8]) -> Option<(&[u8], u64)> {
+    let colon = memchr::memchr(b':', line)?;
+    let mut words = Words::new(&line[colon + 1..]);
+    let mut sum = 0u64;
+    while let Some(number) = words.number() {
+        sum = sum.wrapping_add(number?);
+    }
+    Some((trim(&line[..colon]), sum))
+}
+
+fn column(name: &[u8]) -> Option<usize> {
+    match name {
+        b"BLOCK" | b"IRQ_POLL" => Some(1),
+        b"NET_RX" => Some(2),
+        b"NET_TX" => Some(3),
+        b"TIMER" | b"HRTIMER" => Some(4),
+        b"SCHED" => Some(5),
+        _ => None,
+    }
+}
+
+struct Softirqs {
+    file: Held,
+    heading: Vec<u8>,
+    tables: [Table; 1],
+}
+
+impl Softirqs {
+    fn new(roots: &Roots) -> Softirqs {
+        Softirqs {
+            file: Held::whole(roots.proc.join("softirqs"), "deferred interrupt work is not seen"),
+            heading: Vec::new(),
+            tables: [Table::single(&COLUMNS)],
+        }
+    }
+}
+
+impl Source for Softirqs {
+    fn tick(&mut self, at: &mut Moment) {
+        let [table] = &mut self.tables;
+        let Some(text) = self.file.read(at) else { return table.gap() };
+        let mut lines = lines(text);
+        let heading = lines.next().unwrap_or_default();
+        if heading != self.heading {
+            self.heading = heading.to_vec();
+            table.forget();
+        }
+        let mut sums = [0u64; COLUMNS.len()];
+        for (name, sum) in lines.filter_map(parse_row) {
+            sums[0] = sums[0].wrapping_add(sum);
+            if let Some(column) = column(name) {
+                sums[column] = sums[column].wrapping_add(sum);
+            }
+        }
+        table.begin();
+        for (to, sum) in table.fill(0).iter_mut().zip(sums) {
+            *to = sum & u64::from(u32::MAX);
+        }
+        table.settle(at);
+    }
+
+    fn tables(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}
