@@ -9,7 +9,8 @@ use diskwright_base::{Catalogue, Frame, Plan, Schema};
 use crate::downsample::{Bucket, Downsampler};
 use crate::model::{Chart, Line};
 use crate::svg;
-use crate::verdict::{Finding, Verdict};
+use crate::time;
+use diskwright_diagnosis::{Finding, Verdict};
 
 /// Buckets of a chart: about one for each three pixels of a wide page.
 const BUCKETS: usize = 240;
@@ -66,7 +67,7 @@ impl Book {
             })
         };
         let mut findings = Vec::new();
-        for finding in &verdict.findings {
+        for finding in verdict.findings.iter().filter(|f| f.quantity == f.counter) {
             if let Some(instance) = measured_as(schemas, &finding.counter, &finding.instance) {
                 findings.push((follow(&finding.counter, instance), finding.clone()));
             }
@@ -95,8 +96,7 @@ impl Book {
         let mut charts = Vec::new();
         for (at, finding) in &self.findings {
             let mut chart = Chart::new(&self.wanted[*at].0, self.from_ns, self.to_ns, vec![line(*at)]);
-            chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
-            chart.shaded.push((finding.from_ns, finding.to_ns));
+            mark(&mut chart, finding);
             charts.push(chart);
         }
         for (counter, places) in &self.main {
@@ -108,6 +108,37 @@ impl Book {
         }
         charts
     }
+}
+
+/// What ties a chart to its finding.
+pub(crate) fn finding_id(finding: &Finding) -> String {
+    format!("{} {}", finding.rule, finding.instance)
+}
+
+/// Limit, stretch and tie of a finding's chart.
+pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
+    chart.finding = Some(finding_id(finding));
+    chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
+    if let (Some(from), Some(to)) = (time::parse(&finding.from), time::parse(&finding.to)) {
+        chart.shaded.push((from, to));
+    }
+}
+
+/// A chart of the finding's own points, for a quantity that is no counter as
+/// it stands; `None` where nothing was measured.
+pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
+    let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
+    let bucket = |v: &Option<f64>| match v {
+        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => Bucket::GAP,
+    };
+    let line = Line { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
+    line.summary()?;
+    let mut chart = Chart::new(&finding.counter, from_ns, to_ns, vec![line]);
+    chart.title = finding.quantity.clone();
+    chart.unit = finding.unit.clone();
+    mark(&mut chart, finding);
+    Some(chart)
 }
 
 /// The instance under which a finding's counter is measured: the finding's

@@ -5,7 +5,8 @@ use diskwright_base::{Class, Device, DeviceKind, Filesystem, Level, Note, Topolo
 
 use crate::downsample::Bucket;
 use crate::model::{Chart, Line};
-use crate::verdict::*;
+use diskwright_diagnosis::verdict::*;
+use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
 pub(crate) const EVIL: &str = "<script>alert('x')</script>";
 pub(crate) const FROM_NS: i64 = 1_795_299_611_000_000_000;
@@ -28,49 +29,152 @@ fn wave(middle: f64, swing: f64, shift: f64) -> Vec<Bucket> {
 
 fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64; 3], unit: &str) -> Finding {
     let [value, limit, share] = numbers;
+    let evidence = |counter: &str, value: f64, unit: &str| Evidence {
+        counter: counter.into(),
+        value: Some(value).filter(|v| v.is_finite()),
+        unit: unit.into(),
+    };
     Finding {
         rule: rule.into(),
         title: title.into(),
         bottleneck: Bottleneck::Disk,
         severity: Severity::Critical,
+        weight: 1.0,
         object: "physical_disk".into(),
         instance: instance.into(),
         counter: counter.into(),
+        quantity: counter.into(),
         value,
+        compare: "above",
         limit,
-        above: true,
         unit: unit.into(),
         share,
-        from_ns: FROM_NS + 80 * SECOND_NS,
-        to_ns: FROM_NS + SECONDS * SECOND_NS,
+        seconds: share * SECONDS as f64,
+        longest_s: 90.0,
+        from: "2026-11-21T22:21:31Z".into(),
+        to: "2026-11-21T22:25:11Z".into(),
         explain: "Two requests outstanding keep a turning disk at work: it serves one while the next is known. \
                   What waits beyond them only waits. The longer queue is the mark of a disk that is asked for \
                   more than it can do."
             .into(),
         source: "doc 003, Recognizing Disk Bottlenecks".into(),
         evidence: vec![
-            Evidence {
-                counter: "physical_disk.busy".into(),
-                instance: instance.into(),
-                value: 0.98,
-                unit: "fraction".into(),
-            },
-            Evidence {
-                counter: "physical_disk.avg_s_per_transfer".into(),
-                instance: instance.into(),
-                value: 0.0482,
-                unit: "s".into(),
-            },
+            evidence("physical_disk.busy", 0.98, "fraction"),
+            evidence("physical_disk.avg_s_per_transfer", 0.0482, "s"),
+            evidence("pressure.io_full", f64::NAN, "fraction"),
         ],
-        series: wave(value, value * 0.3, 0.0).iter().map(|b| b.mean).collect(),
+        advice: vec!["disk.spread".into()],
+        series: points(value),
     }
 }
 
+/// 60 points as the diagnosis gives them.
+fn points(value: f64) -> Vec<Option<f64>> {
+    let buckets = wave(value, value * 0.3, 0.0);
+    (0..60).map(|at| Some(buckets[at * buckets.len() / 60].mean).filter(|v| v.is_finite())).collect()
+}
+
+fn remedies() -> Vec<Advice> {
+    let remedy = |id: &str, text: &str, source: &str, cost: u8| Advice {
+        id: id.into(),
+        text: text.into(),
+        modern: String::new(),
+        source: source.into(),
+        cost,
+    };
+    vec![
+        remedy(
+            "disk.move-load",
+            "Move work that need not run now to quieter hours: backups, scrubs and reports that share `sda`.",
+            "doc 000, Appendix A, tip 7",
+            1,
+        ),
+        remedy(
+            "disk.spread",
+            "Spread the data over more disks: the queue of one disk becomes the work of several. \
+             Put log and data on disks of their own first.",
+            "doc 003, Resolving a Disk Bottleneck",
+            4,
+        ),
+        remedy(
+            "disk.faster",
+            "Replace the disk by flash, which serves random requests a hundred times as fast.",
+            "doc 002; modern equivalent ours",
+            6,
+        ),
+    ]
+}
+
+fn findings() -> Vec<Finding> {
+    vec![
+        finding(
+            "disk.queue-per-spindle",
+            "more than two requests wait for each disk",
+            "sda",
+            "physical_disk.avg_queue_length",
+            [6.21, 2.0, 0.93],
+            "requests",
+        ),
+        Finding {
+            severity: Severity::Warning,
+            ..finding(
+                "disk.latency-for-class",
+                "each transfer takes longer than its class of disk should need",
+                "sda",
+                "physical_disk.avg_s_per_transfer",
+                [0.0482, 0.02, 0.88],
+                "s",
+            )
+        },
+        Finding {
+            severity: Severity::Info,
+            object: "machine".into(),
+            quantity: "physical_disk.bytes_per_s / physical_disk.transfers_per_s".into(),
+            compare: "below",
+            ..finding(
+                "application.small-records",
+                "requests are small",
+                "",
+                "physical_disk.bytes_per_s",
+                [7800.0, 16384.0, 0.9],
+                "bytes",
+            )
+        },
+    ]
+}
+
+fn ruled_out() -> Vec<RuledOut> {
+    let ruled = |bottleneck, because: &str| RuledOut { bottleneck, because: because.into() };
+    let memory = "no pages came back from swap, 3.1 GB are available, and tasks waited for memory 0 % of the time";
+    vec![
+        ruled(Bottleneck::Memory, memory),
+        ruled(Bottleneck::Cpu, "processors were 12 % busy (limit 85 %)"),
+        ruled(Bottleneck::Interrupts, "interrupts took 1.1 % of the processors' time (limit 15 %)"),
+        ruled(Bottleneck::Network, "eth0 carried 2 % of its link"),
+    ]
+}
+
+fn culprits() -> Vec<Culprit> {
+    let culprit = |pid: u32, name: &str, cgroup: &str, what: &str| Culprit {
+        kind: "process".into(),
+        pid: Some(pid),
+        name: name.into(),
+        cgroup: cgroup.into(),
+        share: Some(0.8),
+        what: what.into(),
+    };
+    let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
+    vec![
+        culprit(812, "postgres", "/system.slice/postgresql.service", does),
+        culprit(4711, EVIL, "/user.slice", "reads 1.9 MB/s"),
+    ]
+}
+
 pub(crate) fn verdict() -> Verdict {
-    let remedy =
-        |id: &str, text: &str, source: &str| Remedy { id: id.into(), text: text.into(), source: source.into() };
     Verdict {
+        schema: "diskwright.verdict/1",
         pack: "default".into(),
+        pack_title: "Diskwright's own rules".into(),
         host: "db1".into(),
         bottleneck: Bottleneck::Disk,
         instance: "sda".into(),
@@ -78,95 +182,42 @@ pub(crate) fn verdict() -> Verdict {
         sentence: "The disk sda holds this machine back: it is asked for more than it can serve, so that each \
                    request waits 48 ms where the disk alone needs 9 ms."
             .into(),
-        findings: vec![
-            finding(
-                "disk.queue-per-spindle",
-                "more than two requests wait for each disk",
-                "sda",
-                "physical_disk.avg_queue_length",
-                [6.21, 2.0, 0.93],
-                "requests",
-            ),
-            Finding {
-                severity: Severity::Warning,
-                ..finding(
-                    "disk.latency-for-class",
-                    "each transfer takes longer than its class of disk should need",
-                    "sda",
-                    "physical_disk.avg_s_per_transfer",
-                    [0.0482, 0.02, 0.88],
-                    "s",
-                )
-            },
-            Finding {
-                severity: Severity::Info,
-                object: "machine".into(),
-                ..finding(
-                    "disk.waiting",
-                    "tasks stand still for I/O",
-                    "",
-                    "pressure.io_some",
-                    [0.71, 0.2, 0.9],
-                    "fraction",
-                )
-            },
-        ],
-        ruled_out: vec![
-            RuledOut {
-                bottleneck: Bottleneck::Memory,
-                because:
-                    "no pages came back from swap, 3.1 GB are available, and tasks waited for memory 0 % of the time"
-                        .into(),
-            },
-            RuledOut { bottleneck: Bottleneck::Cpu, because: "processors were 12 % busy (limit 85 %)".into() },
-            RuledOut {
-                bottleneck: Bottleneck::Interrupts,
-                because: "interrupts took 1.1 % of the processors' time (limit 15 %)".into(),
-            },
-            RuledOut { bottleneck: Bottleneck::Network, because: "eth0 carried 2 % of its link".into() },
-        ],
+        findings: findings(),
         set_aside: vec![SetAside {
             rule: "application.small-records".into(),
+            title: "requests are small".into(),
+            bottleneck: Bottleneck::Application,
             instance: "sda".into(),
             because: "small requests are no cause while the disk has no room to spare (disk.queue-per-spindle holds)"
                 .into(),
         }],
+        ruled_out: ruled_out(),
         unjudged: vec![Unjudged {
             rule: "controller.full".into(),
+            bottleneck: Bottleneck::Controller,
             missing: vec!["physical_disk.ceiling.bytes_per_s".into()],
         }],
-        culprits: vec![
-            Culprit {
-                name: "postgres".into(),
-                pid: Some(812),
-                cgroup: "/system.slice/postgresql.service".into(),
-                does: "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time".into(),
+        ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
+        culprits: culprits(),
+        advice: remedies(),
+        notes: vec![
+            Remark {
+                time: "2026-11-21T22:23:07Z".into(),
+                kind: "gap".into(),
+                text: "the recorder was stopped for 24 s".into(),
+                times: 1,
             },
-            Culprit { name: EVIL.into(), pid: Some(4711), cgroup: "/user.slice".into(), does: "reads 1.9 MB/s".into() },
+            Remark {
+                time: "2026-11-21T22:20:11Z".into(),
+                kind: "unseen".into(),
+                text: "/proc/mdstat: no such file".into(),
+                times: 3,
+            },
         ],
-        advice: vec![
-            remedy(
-                "disk.move-load",
-                "Move work that need not run now to quieter hours: backups, scrubs and reports that share `sda`.",
-                "doc 000, Appendix A, tip 7",
-            ),
-            remedy(
-                "disk.spread",
-                "Spread the data over more disks: the queue of one disk becomes the work of several. \
-                 Put log and data on disks of their own first.",
-                "doc 003, Resolving a Disk Bottleneck",
-            ),
-            remedy(
-                "disk.faster",
-                "Replace the disk by flash, which serves random requests a hundred times as fast.",
-                "doc 002; modern equivalent ours",
-            ),
-        ],
-        notes: vec!["a check of md0 was running from 22:21:00 on".into()],
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
-        window: Window {
-            from_ns: FROM_NS,
-            to_ns: FROM_NS + SECONDS * SECOND_NS,
+        window: Span {
+            from: "2026-11-21T22:20:11Z".into(),
+            to: "2026-11-21T22:25:11Z".into(),
             seconds: SECONDS as f64,
             ticks: 288,
             gaps: 1,
@@ -178,6 +229,7 @@ pub(crate) fn verdict() -> Verdict {
 pub(crate) fn other_verdict() -> Verdict {
     let mut other = verdict();
     other.pack = "sql7-1999".into();
+    other.pack_title = "SQL Server 7.0 tuning, 1999".into();
     other.bottleneck = Bottleneck::None;
     other.instance = String::new();
     other.confidence = 0.5;
@@ -193,6 +245,14 @@ pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
     };
     let lines = instances.iter().enumerate().map(line).collect();
     Chart::new(counter, FROM_NS, FROM_NS + SECONDS * SECOND_NS, lines)
+}
+
+/// The chart of the verdict's finding.
+pub(crate) fn finding_chart(at: usize, middle: f64) -> Chart {
+    let finding = &findings()[at];
+    let mut chart = chart(&finding.counter, &[&finding.instance], middle);
+    crate::book::mark(&mut chart, finding);
+    chart
 }
 
 pub(crate) fn notes() -> Vec<Note> {

@@ -4,21 +4,22 @@
 use diskwright_base::{Note, Topology, units};
 
 use crate::axis;
+use crate::book::{self, finding_id};
 use crate::markup::{escape, escape_code, value};
 use crate::model::Chart;
-use crate::screen::{bottleneck_words, titled, watched_words};
 use crate::sections;
 use crate::svg;
 use crate::time::Zone;
-use crate::verdict::{Bottleneck, Finding, Verdict};
+use crate::words;
+use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 
 /// Everything that the page tells.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What each pack says; the first is the one that was asked.
     pub verdicts: Vec<Verdict>,
-    /// Charts. One with a single line of a finding's counter and instance
-    /// stands with that finding; the others make the appendix.
+    /// Charts, as a [`crate::Book`] makes them: those of findings stand with
+    /// these, the others make the appendix.
     pub charts: Vec<Chart>,
     /// The log's notes: bookmarks, gaps, what could not be seen.
     pub notes: Vec<Note>,
@@ -34,7 +35,7 @@ pub struct Report {
 pub fn page(report: &Report) -> String {
     let title = report.verdicts.first().map_or("no verdict".to_owned(), |v| {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
-        format!("{}{host}", bottleneck_words(v.bottleneck))
+        format!("{}{host}", words::bottleneck(v.bottleneck))
     });
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
@@ -94,8 +95,8 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
     let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
     let class = if verdict.bottleneck == Bottleneck::None { " none" } else { "" };
     let subject = match verdict.instance.as_str() {
-        "" => bottleneck_words(verdict.bottleneck).to_owned(),
-        instance => format!("{}: {instance}", bottleneck_words(verdict.bottleneck)),
+        "" => words::bottleneck(verdict.bottleneck).to_owned(),
+        instance => format!("{}: {instance}", words::bottleneck(verdict.bottleneck)),
     };
     let percent = value(verdict.confidence, "fraction");
     out.push_str(&format!(
@@ -104,8 +105,8 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
          <p class=\"sure\"><span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.0}%\"></i></span>\
          <span>{}, {percent}</span></p>\n",
         escape(host),
-        escape(&report.zone.range(window.from_ns, window.to_ns)),
-        escape(&watched_words(verdict)),
+        escape(&report.zone.range_between(&window.from, &window.to)),
+        escape(&words::watched(verdict)),
         escape(&sentence_case(&subject)),
         escape(&verdict.sentence),
         verdict.confidence.clamp(0.0, 1.0) * 100.0,
@@ -135,18 +136,9 @@ fn sure_words(confidence: f64) -> &'static str {
 fn evidence(report: &Report, verdict: &Verdict, used: &mut Vec<usize>) -> String {
     let mut out = String::new();
     for (number, finding) in verdict.findings.iter().enumerate() {
-        let same =
-            |c: &Chart| c.counter == finding.counter && c.lines.len() == 1 && c.lines[0].instance == finding.instance;
-        let chart = report.charts.iter().position(same);
+        let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
         used.extend(chart);
-        let drawn = chart.map(|at| {
-            let mut chart = report.charts[at].clone();
-            chart.limit = chart.limit.or(Some(finding.limit).filter(|_| chart.unit == finding.unit));
-            if chart.shaded.is_empty() {
-                chart.shaded.push((finding.from_ns, finding.to_ns));
-            }
-            chart
-        });
+        let drawn = chart.map(|at| report.charts[at].clone()).or_else(|| book::of_series(verdict, finding));
         card(&mut out, report, finding, drawn.as_ref(), number);
     }
     if verdict.findings.is_empty() {
@@ -157,15 +149,15 @@ fn evidence(report: &Report, verdict: &Verdict, used: &mut Vec<usize>) -> String
 
 fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Chart>, number: usize) {
     let severity = finding.severity.name();
-    let than = if finding.above { "more than" } else { "less than" };
+    let than = words::than(finding);
     out.push_str(&format!(
         "<article class=\"card finding\">\n<header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
          <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span><span class=\"dim\">{}</span></p>\n",
-        escape(&titled(finding)),
+        escape(&words::titled(finding)),
         value(finding.value, &finding.unit),
         value(finding.limit, &finding.unit),
         value(finding.share, "fraction"),
-        escape(&report.zone.range(finding.from_ns, finding.to_ns)),
+        escape(&report.zone.range_between(&finding.from, &finding.to)),
     ));
     if let Some(chart) = chart {
         out.push_str(&figure(chart, report, &format!("f{number}")));
@@ -173,21 +165,18 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
     if !finding.explain.is_empty() {
         out.push_str(&format!("<p>{}</p>\n", escape_code(&finding.explain)));
     }
-    if !finding.evidence.is_empty() {
+    let beside = words::evidence(finding);
+    if !beside.is_empty() {
         out.push_str("<dl class=\"beside\">");
-        for evidence in &finding.evidence {
-            out.push_str(&format!(
-                "<div><dt>{}</dt><dd>{}</dd></div>",
-                escape(&axis::counter_words(&evidence.counter)),
-                value(evidence.value, &evidence.unit)
-            ));
+        for (name, measured, unit) in beside {
+            out.push_str(&format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&name), value(measured, unit)));
         }
         out.push_str("</dl>\n");
     }
     out.push_str(&format!(
-        "<p class=\"source\">Rule <span class=\"id\">{}</span>, counter <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
+        "<p class=\"source\">Rule <span class=\"id\">{}</span>: <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
         escape(&finding.rule),
-        escape(&finding.counter),
+        escape(&finding.quantity),
         escape(&finding.source)
     ));
 }
@@ -253,8 +242,8 @@ mod tests {
     fn report() -> Report {
         let topology = Some(fixture::topology());
         let charts = vec![
-            fixture::chart("physical_disk.avg_queue_length", &["sda"], 6.2),
-            fixture::chart("physical_disk.avg_s_per_transfer", &["sda"], 0.048),
+            fixture::finding_chart(0, 6.2),
+            fixture::finding_chart(1, 0.048),
             fixture::chart("pressure.io_some", &[""], 0.7),
             fixture::chart("physical_disk.bytes_per_s", &["sda", "sdb", "md0"], 14e6),
             fixture::chart("processor.busy", &[""], 0.12),
@@ -335,7 +324,7 @@ mod tests {
                 *words = evil.into();
             }
             for f in &mut verdict.findings {
-                for words in [&mut f.rule, &mut f.title, &mut f.instance, &mut f.counter, &mut f.unit] {
+                for words in [&mut f.rule, &mut f.title, &mut f.instance, &mut f.quantity, &mut f.unit] {
                     *words = evil.into();
                 }
                 (f.explain, f.source) = (evil.into(), evil.into());
@@ -346,7 +335,9 @@ mod tests {
             for a in &mut verdict.advice {
                 (a.text, a.source) = (evil.into(), evil.into());
             }
-            verdict.notes = vec![evil.into()];
+            for r in &mut verdict.notes {
+                r.text = evil.into();
+            }
             verdict.certainty_limits = vec![evil.into()];
         }
         for note in &mut report.notes {
@@ -376,6 +367,7 @@ mod tests {
         let empty = Report { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
         assert!(read(&page(&empty)).2.contains("no verdict"));
         let bare = Report { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
-        assert!(!read(&page(&bare)).0.iter().any(|n| n == "svg"));
+        // the findings bring points of their own
+        assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 3);
     }
 }

@@ -30,4 +30,4 @@ pub use model::{Chart, Line};
 pub use style::{Ink, Style};
 pub use table::{Align, Table};
 pub use time::Zone;
-pub mod verdict;
+mod words;

@@ -22,6 +22,8 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// A limit to hold the values against, in the same unit.
     pub limit: Option<f64>,
+    /// The finding that it stands with: rule and instance.
+    pub finding: Option<String>,
     /// Stretches to point out (a finding's window), nanoseconds since 1970 UTC.
     pub shaded: Vec<(i64, i64)>,
 }
@@ -47,6 +49,7 @@ impl Chart {
             to_ns: to_ns.max(from_ns + 1),
             lines,
             limit: None,
+            finding: None,
             shaded: Vec::new(),
         }
     }

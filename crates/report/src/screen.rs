@@ -5,13 +5,13 @@
 
 use diskwright_base::units;
 
-use crate::axis;
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
 use crate::table::Table;
-use crate::text::{self, cut, left, plural, wrap};
-use crate::time::{Zone, length};
-use crate::verdict::{Bottleneck, Finding, Severity, Verdict};
+use crate::text::{self, cut, left, wrap};
+use crate::time::Zone;
+use crate::words;
+use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict, verdict::Remark};
 
 /// Lines that the screen takes at most.
 pub const ROWS: usize = 45;
@@ -80,11 +80,11 @@ pub fn others(verdicts: &[Verdict], style: &Style) -> String {
         let because = match verdict.findings.first() {
             Some(finding) => {
                 let value = units::display(finding.value, &finding.unit);
-                format!("{} ({value}, {})", titled(finding), held_words(finding))
+                format!("{} ({value}, {})", words::titled(finding), words::held(finding))
             }
             None => "no rule of it held".to_owned(),
         };
-        table.row([verdict.pack.clone(), bottleneck_words(verdict.bottleneck).to_owned() + &instance, because]);
+        table.row([verdict.pack.clone(), words::bottleneck(verdict.bottleneck).to_owned() + &instance, because]);
     }
     format!("\n{}\n{}", style.paint(Ink::Bold, "What others would have said"), table.render(style))
 }
@@ -140,13 +140,13 @@ impl<'a> Screen<'a> {
         let style = self.style;
         let window = &verdict.window;
         let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
-        let when = zone.range(window.from_ns, window.to_ns);
-        let watched = format!("{}, {when} ({})", style.clean(host), watched_words(verdict));
+        let when = zone.range_between(&window.from, &window.to);
+        let watched = format!("{}, {when} ({})", style.clean(host), words::watched(verdict));
         let lines = wrap(&watched, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
         let ink = if verdict.bottleneck == Bottleneck::None { Ink::Good } else { Ink::Bad };
-        let badge = bottleneck_words(verdict.bottleneck).to_uppercase();
+        let badge = words::bottleneck(verdict.bottleneck).to_uppercase();
         let sure = format!("{} sure", units::display(verdict.confidence, "fraction"));
         let bar = bar(verdict.confidence, 12, style);
         let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 30), "~");
@@ -169,7 +169,7 @@ impl<'a> Screen<'a> {
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
         let values: Vec<String> = shown.iter().map(|f| self.style.clean(&units::display(f.value, &f.unit))).collect();
         let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
-        let held = shown.iter().map(|f| text::width(&held_words(f))).max().unwrap_or(0);
+        let held = shown.iter().map(|f| text::width(&words::held(f))).max().unwrap_or(0);
         let spark = self.style.width.saturating_sub(column + held + 8).min(20);
         for (at, (finding, value)) in shown.iter().zip(&values).enumerate() {
             let explain = if at == 0 { detail.explain } else { 0 };
@@ -188,20 +188,22 @@ impl<'a> Screen<'a> {
             Severity::Info => (style.glyph("○", "-"), Ink::Dim),
         };
         let at = self.lines.len();
-        self.words("  ", 4, &titled(finding), None, 2);
+        self.words("  ", 4, &words::titled(finding), None, 2);
         self.lines[at].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
-        let held = style.clean(&held_words(finding));
+        let held = style.clean(&words::held(finding));
         if columns >= 8 {
-            let spark = sparkline(&finding.series, Some(finding.limit), columns, style.unicode);
+            let spark = sparkline(&words::series(finding), Some(finding.limit), columns, style.unicode);
             let spark = style.paint(ink, &left(&spark, columns));
             self.lines.push(format!("    {spark}  {}  {held}", style.paint(Ink::Bold, value)));
         } else {
             self.words("", 4, &format!("{value}, {held}"), None, 2);
         }
         let [evidence, explain] = more;
-        if evidence > 0 && !finding.evidence.is_empty() {
-            let beside: Vec<String> = finding.evidence.iter().take(6).map(evidence_words).collect();
-            self.words("", 4, &format!("with {}", beside.join(", ")), Some(Ink::Dim), evidence);
+        let beside = words::evidence(finding);
+        if evidence > 0 && !beside.is_empty() {
+            let told = |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::display(*value, unit));
+            let told: Vec<String> = beside.iter().take(6).map(told).collect();
+            self.words("", 4, &format!("with {}", told.join(", ")), Some(Ink::Dim), evidence);
         }
         if explain > 0 && !finding.explain.is_empty() {
             self.words("", 4, &finding.explain, None, explain);
@@ -214,7 +216,7 @@ impl<'a> Screen<'a> {
         }
         self.heading("Ruled out");
         for ruled in verdict.ruled_out.iter().take(detail.ruled_out) {
-            let name = bottleneck_words(ruled.bottleneck);
+            let name = words::bottleneck(ruled.bottleneck);
             self.words(&format!("  {name}"), 16, &ruled.because, None, detail.ruled_out_lines);
         }
         self.more(verdict.ruled_out.len(), detail.ruled_out);
@@ -229,10 +231,9 @@ impl<'a> Screen<'a> {
         }
         self.heading("Who is doing it");
         for culprit in verdict.culprits.iter().take(detail.culprits) {
-            let pid = culprit.pid.map_or(String::new(), |pid| format!(" ({pid})"));
-            let name = cut(&self.style.clean(&format!("{}{pid}", culprit.name)), 26, "~");
+            let name = cut(&self.style.clean(&words::culprit(culprit)), 30.min(self.style.width / 2), "~");
             let indent = (text::width(&name) + 4).max(16);
-            self.words(&format!("  {name}"), indent, &culprit.does, None, 2);
+            self.words(&format!("  {name}"), indent, &culprit.what, None, 2);
         }
         self.more(verdict.culprits.len(), detail.culprits);
     }
@@ -250,9 +251,10 @@ impl<'a> Screen<'a> {
 
     fn limits(&mut self, verdict: &Verdict, detail: &Detail) {
         let mut said: Vec<String> = verdict.certainty_limits.clone();
-        said.extend(verdict.notes.iter().cloned());
+        let remark = |r: &Remark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
+        said.extend(verdict.notes.iter().filter_map(remark));
         if !verdict.unjudged.is_empty() {
-            said.push(unjudged_words(verdict, 4));
+            said.push(words::unjudged(verdict, 4));
         }
         if said.is_empty() {
             return;
@@ -273,54 +275,10 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// A bottleneck's name for people.
-pub fn bottleneck_words(bottleneck: Bottleneck) -> &'static str {
-    match bottleneck {
-        Bottleneck::None => "no bottleneck",
-        Bottleneck::Cpu => "processor",
-        other => other.name(),
-    }
-}
-
-/// `sda: more than two requests wait for each disk`.
-pub fn titled(finding: &Finding) -> String {
-    if finding.instance.is_empty() { finding.title.clone() } else { format!("{}: {}", finding.instance, finding.title) }
-}
-
-/// `more than 2 for 93 % of the time`.
-pub fn held_words(finding: &Finding) -> String {
-    let than = if finding.above { "more than" } else { "less than" };
-    let limit = axis::label(finding.limit, &finding.unit);
-    format!("{than} {limit} for {} of the time", units::display(finding.share, "fraction"))
-}
-
-fn evidence_words(evidence: &crate::verdict::Evidence) -> String {
-    format!("{} {}", axis::counter_words(&evidence.counter), units::display(evidence.value, &evidence.unit))
-}
-
-/// What could not be judged, by what is missing.
-fn unjudged_words(verdict: &Verdict, most: usize) -> String {
-    let mut missing: Vec<&str> = verdict.unjudged.iter().flat_map(|u| u.missing.iter().map(String::as_str)).collect();
-    missing.sort_unstable();
-    missing.dedup();
-    let rules = plural(verdict.unjudged.len(), "rule", "rules");
-    let named = missing.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > most { format!(" and {} more", missing.len() - most) } else { String::new() };
-    format!("{rules} could not be judged for want of {named}{more}")
-}
-
 /// A bar of `columns` for a share.
 fn bar(share: f64, columns: usize, style: &Style) -> String {
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     style.glyph("█", "#").repeat(full) + &style.glyph("░", ".").repeat(columns - full)
-}
-
-/// How long the machine was watched, in words, with the gaps.
-pub fn watched_words(verdict: &Verdict) -> String {
-    let window = &verdict.window;
-    let gaps =
-        if window.gaps == 0 { String::new() } else { format!(", {}", plural(window.gaps as usize, "gap", "gaps")) };
-    format!("{}, {}{gaps}", length(window.seconds), plural(window.ticks as usize, "tick", "ticks"))
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use diskwright_base::{Device, Note, Topology, units};
 use crate::html::{Report, figure, sentence_case};
 use crate::markup::{escape, escape_code};
 use crate::model::{self, Chart};
-use crate::screen::{bottleneck_words, titled};
 use crate::text::plural;
-use crate::verdict::Verdict;
+use crate::time;
+use crate::words;
+use diskwright_diagnosis::verdict::{Culprit, RuledOut, SetAside, Verdict};
 
 /// Rows of a table in a card. The first cell names the row; on a phone each
 /// cell is led by its column's title.
@@ -40,15 +41,13 @@ fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) fn ruled_out(verdict: &Verdict) -> String {
     let mut out = String::new();
     if !verdict.ruled_out.is_empty() {
-        let row = |r: &crate::verdict::RuledOut| {
-            vec![escape(&sentence_case(bottleneck_words(r.bottleneck))), escape_code(&r.because)]
-        };
+        let row = |r: &RuledOut| vec![escape(&sentence_case(words::bottleneck(r.bottleneck))), escape_code(&r.because)];
         let rows: Vec<Vec<String>> = verdict.ruled_out.iter().map(row).collect();
         out.push_str(&table(&["Suspect", "Why not"], &rows));
     }
     if !verdict.set_aside.is_empty() {
         out.push_str("<p>These rules held, but were set aside because another explains them better:</p>\n");
-        let row = |a: &crate::verdict::SetAside| {
+        let row = |a: &SetAside| {
             let instance = if a.instance.is_empty() { String::new() } else { format!(" ({})", escape(&a.instance)) };
             vec![format!("<span class=\"id\">{}</span>{instance}", escape(&a.rule)), escape_code(&a.because)]
         };
@@ -63,14 +62,14 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
     if verdict.culprits.is_empty() {
         return String::new();
     }
-    let row = |c: &crate::verdict::Culprit| {
+    let row = |c: &Culprit| {
         let pid = c.pid.map_or(String::new(), |pid| format!(" <span class=\"dim\">({pid})</span>"));
         let cgroup = if c.cgroup.is_empty() {
             String::new()
         } else {
             format!("<span class=\"id\">{}</span>", escape(&c.cgroup))
         };
-        vec![format!("{}{pid}", escape(&c.name)), escape(&c.does), cgroup]
+        vec![format!("{}{pid}", escape(&c.name)), escape(&c.what), cgroup]
     };
     table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>())
 }
@@ -82,9 +81,10 @@ pub(crate) fn advice(verdict: &Verdict) -> String {
     }
     let mut out = String::from("<div class=\"card\"><ol class=\"advice\">\n");
     for remedy in &verdict.advice {
+        let modern = if remedy.modern.is_empty() { String::new() } else { format!(" {}", remedy.modern) };
         out.push_str(&format!(
             "<li><p>{}</p><p class=\"source\">{}</p></li>\n",
-            escape_code(&remedy.text),
+            escape_code(&(remedy.text.clone() + &modern)),
             escape(&remedy.source)
         ));
     }
@@ -111,17 +111,17 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
             (_, false) => " <span class=\"differs\">differs</span>".into(),
         };
         let instance = if v.instance.is_empty() { String::new() } else { format!(" ({})", escape(&v.instance)) };
-        let says = format!("{}{instance}{agreement}", escape(bottleneck_words(v.bottleneck)));
+        let says = format!("{}{instance}{agreement}", escape(words::bottleneck(v.bottleneck)));
         let (because, source) = match v.findings.first() {
             Some(f) => {
-                let than = if f.above { "more than" } else { "less than" };
+                let than = words::than(f);
                 let numbers =
                     format!("{}, {than} {}", units::display(f.value, &f.unit), units::display(f.limit, &f.unit));
-                (format!("{} ({})", escape(&titled(f)), escape(&numbers)), escape(&f.source))
+                (format!("{} ({})", escape(&words::titled(f)), escape(&numbers)), escape(&f.source))
             }
             None => ("no rule of it held".to_owned(), String::new()),
         };
-        vec![format!("<span class=\"id\">{}</span>", escape(&v.pack)), says, because, source]
+        vec![escape(&v.pack), says, because, source]
     };
     let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
     format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
@@ -129,8 +129,7 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
 
 /// Gaps, what was missing, what could not be judged.
 pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
-    let mut items: Vec<String> =
-        verdict.certainty_limits.iter().chain(&verdict.notes).map(|w| escape_code(&sentence_case(w))).collect();
+    let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
     for unjudged in &verdict.unjudged {
         items.push(format!(
             "Rule <span class=\"id\">{}</span> could not be judged: the log lacks {}.",
@@ -138,18 +137,11 @@ pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
             escape(&unjudged.missing.join(", "))
         ));
     }
-    const KINDS: [(&str, &str); 4] =
-        [(Note::GAP, "Gap"), (Note::CLOCK, "Clock"), (Note::UNSEEN, "Not seen"), (Note::WARNING, "Warning")];
-    const MOST: usize = 40;
-    for (kind, title) in KINDS {
-        let of_kind: Vec<&Note> = report.notes.iter().filter(|n| n.kind == kind).collect();
-        for note in of_kind.iter().take(MOST) {
-            let when = escape(&report.zone.moment(note.time_ns));
-            items.push(format!("{title}: {} <span class=\"dim\">({when})</span>", escape(&note.text)));
-        }
-        if of_kind.len() > MOST {
-            items.push(format!("{title}: and {} more.", of_kind.len() - MOST));
-        }
+    for remark in &verdict.notes {
+        let Some(kind) = words::remark_kind(&remark.kind) else { continue };
+        let when = time::parse(&remark.time).map_or(remark.time.clone(), |t| report.zone.moment(t));
+        let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
+        items.push(format!("{kind}: {} <span class=\"dim\">({})</span>", escape(&remark.text), escape(&often)));
     }
     if items.is_empty() {
         return String::new();

@@ -92,6 +92,14 @@ impl Zone {
         format!("{} to {}", from.strftime("%Y-%m-%d %H:%M:%S"), to.strftime(end))
     }
 
+    /// The same for two RFC 3339 times; as they stand, where they are none.
+    pub fn range_between(&self, from: &str, to: &str) -> String {
+        match (parse(from), parse(to)) {
+            (Some(from_ns), Some(to_ns)) => self.range(from_ns, to_ns),
+            _ => format!("{from} to {to}"),
+        }
+    }
+
     /// Marks of an axis over the window: at most `most`, at round local times.
     pub fn marks(&self, from_ns: i64, to_ns: i64, most: usize) -> Vec<Mark> {
         let span = to_ns.saturating_sub(from_ns);
@@ -157,6 +165,12 @@ fn monday(at: &Zoned) -> DateTime {
     midnight.checked_sub(days.days()).unwrap_or(midnight)
 }
 
+/// Nanoseconds since 1970 UTC of an RFC 3339 time; `None` where it is none.
+pub fn parse(rfc3339: &str) -> Option<i64> {
+    let time: Timestamp = rfc3339.parse().ok()?;
+    i64::try_from(time.as_nanosecond()).ok()
+}
+
 /// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
 pub fn length(seconds: f64) -> String {
     if !seconds.is_finite() {
@@ -198,6 +212,14 @@ mod tests {
         assert_eq!(utc.range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
         let zone = Zone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
+    }
+
+    #[test]
+    fn contract_times_are_read() {
+        assert_eq!(parse("2026-11-21T22:20:11Z"), Some(NOW_NS));
+        assert_eq!(parse("2026-11-21T23:20:11.5+01:00"), Some(NOW_NS + SECOND_NS / 2));
+        assert_eq!(parse("yesterday"), None);
+        assert_eq!(Zone::utc().range_between("2026-11-21T22:20:11Z", "never"), "2026-11-21T22:20:11Z to never");
     }
 
     #[test]

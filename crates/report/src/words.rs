@@ -1,0 +1,93 @@
+//! Words for the parts of a verdict, shared by screen and page.
+
+use diskwright_base::units;
+
+use crate::axis;
+use crate::text::plural;
+use crate::time::length;
+use diskwright_diagnosis::Bottleneck;
+use diskwright_diagnosis::verdict::{Culprit, Evidence, Finding, Verdict};
+
+/// A bottleneck's name for people.
+pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
+    match bottleneck {
+        Bottleneck::None => "no bottleneck",
+        Bottleneck::Cpu => "processor",
+        other => other.name(),
+    }
+}
+
+/// `sda: more than two requests wait for each disk`.
+pub(crate) fn titled(finding: &Finding) -> String {
+    if finding.instance.is_empty() { finding.title.clone() } else { format!("{}: {}", finding.instance, finding.title) }
+}
+
+/// How the value stands to the limit: `more than`.
+pub(crate) fn than(finding: &Finding) -> &'static str {
+    match finding.compare {
+        "at_least" => "at least",
+        "below" => "less than",
+        "at_most" => "at most",
+        _ => "more than",
+    }
+}
+
+/// `more than 2 for 93 % of the time`.
+pub(crate) fn held(finding: &Finding) -> String {
+    let limit = axis::label(finding.limit, &finding.unit);
+    format!("{} {limit} for {} of the time", than(finding), units::display(finding.share, "fraction"))
+}
+
+/// What was measured beside a finding, without what the log lacks: name,
+/// value and unit. A counter of another object than the finding's says which.
+pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
+    let name = |e: &Evidence| {
+        let object = e.counter.split('.').next().unwrap_or_default();
+        let own = object == finding.object || object == "pressure";
+        if own { axis::counter_words(&e.counter) } else { axis::counter_title(&e.counter, &[]) }
+    };
+    finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.unit.as_str()))).collect()
+}
+
+/// The series with gaps as `NaN`.
+pub(crate) fn series(finding: &Finding) -> Vec<f64> {
+    finding.series.iter().map(|v| v.unwrap_or(f64::NAN)).collect()
+}
+
+/// `postgres (812)`.
+pub(crate) fn culprit(culprit: &Culprit) -> String {
+    match culprit.pid {
+        Some(pid) => format!("{} ({pid})", culprit.name),
+        None => culprit.name.clone(),
+    }
+}
+
+/// How long the machine was watched: `5 min, 288 ticks, 1 gap`.
+pub(crate) fn watched(verdict: &Verdict) -> String {
+    let window = &verdict.window;
+    let count = |n: u64, one: &str, many: &str| plural(usize::try_from(n).unwrap_or(usize::MAX), one, many);
+    let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", count(window.gaps, "gap", "gaps")) };
+    format!("{}, {}{gaps}", length(window.seconds), count(window.ticks, "tick", "ticks"))
+}
+
+/// What could not be judged, by what is missing; at most `most` counters are named.
+pub(crate) fn unjudged(verdict: &Verdict, most: usize) -> String {
+    let mut missing: Vec<&str> = verdict.unjudged.iter().flat_map(|u| u.missing.iter().map(String::as_str)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let rules = plural(verdict.unjudged.len(), "rule", "rules");
+    let named = missing.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    let more = if missing.len() > most { format!(" and {} more", missing.len() - most) } else { String::new() };
+    format!("{rules} could not be judged for want of {named}{more}")
+}
+
+/// A remark's kind for people; `None` for kinds that are told elsewhere.
+pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
+    match kind {
+        "gap" => Some("Gap"),
+        "clock" => Some("Clock"),
+        "warning" => Some("Warning"),
+        "unseen" => Some("Not seen"),
+        _ => None,
+    }
+}
