@@ -1,16 +1,46 @@
 //! Rules over samples and topology: what holds the machine back, what was
 //! ruled out and why, and what to do.
 //!
-//! A [`Pack`] is a set of rules by one authority, read from TOML.
+//! A [`Pack`] is a set of rules by one authority, read from TOML
+//! (`docs/rules.md`). A [`Judge`] takes frames and notes one after another,
+//! from a live sampler or a log, and gives one [`Verdict`] a pack at the end.
+//! It keeps sums and not samples, so a log may be of any length.
+//!
+//! In the order in which it happens:
+//!
+//! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
+//! - `scene`, `build`, `program`: a schema and topology to columns to compute
+//! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
+//! - `outcome`, `rank`, `certainty`, `words`, `culprits`: sums to the verdict
 
 pub mod advice;
-pub mod load;
+mod build;
+mod certainty;
+mod culprits;
+mod judge;
+mod lanes;
+mod load;
 pub mod names;
+mod node;
+mod notes;
+mod outcome;
 pub mod packs;
+mod program;
 pub mod pseudo;
-pub mod read;
+mod rank;
+mod read;
 pub mod rule;
+mod scene;
+mod spread;
+mod states;
+mod stream;
+mod time;
+pub mod verdict;
+mod window;
+mod words;
 
 pub use advice::Advice;
+pub use judge::{Ceiling, Judge, Options};
 pub use read::RuleError;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
+pub use verdict::{Culprit, Finding, Verdict};

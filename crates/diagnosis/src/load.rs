@@ -128,7 +128,8 @@ fn read_rule(source: &Source<'_>, value: Value<'_, '_>, wanted: &mut Wanted<'_>)
     }
     let classes = read_classes(&mut fields, "classes")?;
     let except_classes = read_classes(&mut fields, "except_classes")?;
-    if !(classes.is_empty() && except_classes.is_empty()) && !matches!(object.as_str(), "physical_disk" | "array") {
+    let classed = !classes.is_empty() || !except_classes.is_empty();
+    if classed && !matches!(object.as_str(), "physical_disk" | "array") {
         return Err(fields.wrong("`classes` go with physical_disk and array only"));
     }
     let all = read_conditions(&mut fields, "all", &object)?;

@@ -390,6 +390,11 @@ impl Compare {
         ("at_most", Compare::AtMost),
     ];
 
+    /// Its name in rule packs and in JSON.
+    pub fn name(self) -> &'static str {
+        Compare::ALL.iter().find(|(_, compare)| *compare == self).map_or("", |(name, _)| name)
+    }
+
     /// Compares; false where either is `NaN`.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {

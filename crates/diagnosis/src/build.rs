@@ -1,0 +1,396 @@
+//! From names to nodes: what a rule's counter means at the instance that the
+//! rule is judged for.
+
+use std::collections::HashMap;
+
+use diskwright_base::arithmetic::member_load;
+use diskwright_base::catalogue::OverInstances;
+use diskwright_base::{Catalogue, Class, Kind, Level};
+
+use crate::names::Name;
+use crate::node::{Factor, Formula, Node, NodeId};
+use crate::pseudo::Pseudo;
+use crate::rule::{Operand, PerWhat, Quantity};
+use crate::scene::{Scene, over_instances};
+
+/// What a rule is judged for.
+#[derive(Clone, Debug)]
+pub(crate) enum Place<'a> {
+    /// The whole machine.
+    Machine,
+    /// One instance of an object.
+    One(&'a str, &'a str),
+    /// An array, by the name it has as a device.
+    Set(&'a str),
+    /// The instances of an object together.
+    Together(&'a str, Vec<&'a str>),
+}
+
+impl Place<'_> {
+    /// The instance as findings name it.
+    pub fn instance(&self) -> &str {
+        match self {
+            Place::One(_, instance) | Place::Set(instance) => instance,
+            Place::Machine | Place::Together(..) => "",
+        }
+    }
+
+    fn object(&self) -> &str {
+        match self {
+            Place::Machine => "machine",
+            Place::Set(_) => "physical_disk",
+            Place::One(object, _) | Place::Together(object, _) => object,
+        }
+    }
+
+    /// Text that tells this place from others.
+    pub fn key(&self) -> String {
+        match self {
+            Place::Machine => String::new(),
+            Place::One(object, instance) => format!("{object}:{instance}"),
+            Place::Set(set) => format!("set:{set}"),
+            Place::Together(object, instances) => format!("{object}:{}", instances.join("+")),
+        }
+    }
+}
+
+/// Why a counter cannot be had at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// The log lacks this counter.
+    Missing(String),
+    /// There is no such thing at this place (a set over a disk that is in none).
+    Nowhere,
+}
+
+/// Operations in a tick below which a latency says nothing.
+const LEAST_OPERATIONS: f64 = 5.0;
+/// Seconds and requests below which a fellow's latency or queue does not make a ratio larger.
+const LEAST_LATENCY: f64 = 20e-6;
+const LEAST_QUEUE: f64 = 0.05;
+
+/// The nodes of a program being made; equal ones are made once.
+pub(crate) struct Builder<'a> {
+    pub scene: &'a Scene<'a>,
+    pub nodes: Vec<Node>,
+    /// What each node is, the same text in every program: states go by it.
+    pub keys: Vec<String>,
+    ids: HashMap<String, NodeId>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(scene: &'a Scene<'a>) -> Builder<'a> {
+        Builder { scene, nodes: Vec::new(), keys: Vec::new(), ids: HashMap::new() }
+    }
+
+    fn push(&mut self, key: String, node: Node) -> NodeId {
+        if let Some(&id) = self.ids.get(&key) {
+            return id;
+        }
+        self.nodes.push(node);
+        self.keys.push(key.clone());
+        self.ids.insert(key, self.nodes.len() - 1);
+        self.nodes.len() - 1
+    }
+
+    fn constant(&mut self, value: f64) -> NodeId {
+        self.push(format!("={value}"), Node::Constant(value))
+    }
+
+    /// A counter of one instance.
+    fn cells(&mut self, counter: &str, instance: &str) -> Option<NodeId> {
+        let key = format!("{counter}@{instance}");
+        if let Some(&id) = self.ids.get(&key) {
+            return Some(id);
+        }
+        let plan = self.scene.plan(counter, instance)?;
+        let is_total = plan.kind() == Kind::Total;
+        Some(self.push(key, Node::Cells { plan, is_total }))
+    }
+
+    /// A counter over several instances, by the catalogue's rule for it.
+    fn together(&mut self, counter: &str, instances: &[&str]) -> Option<NodeId> {
+        let of: Vec<NodeId> = instances.iter().filter_map(|i| self.cells(counter, i)).collect();
+        let node = match (of.as_slice(), over_instances(counter)) {
+            ([], _) => return None,
+            ([only], _) => return Some(*only),
+            (_, OverInstances::Sum) => Node::Sum(of),
+            (_, OverInstances::Mean) => Node::Mean(of),
+            (_, OverInstances::Weighted) => Node::Weighted(of),
+            (_, OverInstances::Max) => Node::Max(of),
+            (_, OverInstances::None) => return None,
+        };
+        Some(self.push(format!("{counter}@{}", instances.join("+")), node))
+    }
+
+    /// A counter's only instance, or its total.
+    fn total(&mut self, counter: &str) -> Option<NodeId> {
+        let object = counter.split_once('.').map_or("", |(object, _)| object);
+        let instances = self.scene.all_of(object);
+        let sum = self.together(counter, &instances);
+        sum.or_else(|| self.scene.own_total(object).and_then(|total| self.cells(counter, total)))
+    }
+
+    /// A counter of an array. Requests are what the array was asked for, where
+    /// it is a device that counts them; waiting is done by its members.
+    fn of_set(&mut self, counter: &str, set: &'a str) -> Option<NodeId> {
+        let members = self.scene.members(set);
+        let entry = Catalogue::builtin().get(counter)?;
+        let asked = matches!(entry.kind, Kind::Rate | Kind::Total) || entry.unit == "bytes";
+        if asked {
+            self.cells(counter, set).or_else(|| self.together(counter, &members))
+        } else {
+            self.together(counter, &members).or_else(|| self.cells(counter, set))
+        }
+    }
+
+    /// A name's node at a place.
+    pub fn name(&mut self, name: &Name, place: &Place<'a>) -> Result<NodeId, Absence> {
+        if let Some(pseudo) = name.pseudo {
+            return self.pseudo(pseudo, place, &name.id);
+        }
+        let found = if name.object == place.object() {
+            match place {
+                Place::Machine => None,
+                Place::One(_, instance) => {
+                    // a group's device counters and its own stand under two instances
+                    let group = instance.rsplit_once('@').map(|(path, _)| path).filter(|_| name.object == "cgroup");
+                    self.cells(&name.id, instance).or_else(|| self.cells(&name.id, group?))
+                }
+                Place::Set(set) => self.of_set(&name.id, set),
+                Place::Together(_, instances) => self.together(&name.id, instances),
+            }
+        } else {
+            match place {
+                Place::One(object, instance) if name.object == "physical_disk" => {
+                    match self.scene.disks_below(object, instance) {
+                        disks if disks.is_empty() => self.total(&name.id),
+                        disks => self.together(&name.id, &disks),
+                    }
+                }
+                _ => self.total(&name.id),
+            }
+        };
+        found.ok_or_else(|| Absence::Missing(name.id.clone()))
+    }
+
+    /// A rule's quantity at a place.
+    pub fn quantity(&mut self, quantity: &Quantity, place: &Place<'a>) -> Result<NodeId, Absence> {
+        let first = self.name(&quantity.counter, place)?;
+        if quantity.is_plain() && quantity.per.is_none() {
+            return Ok(first);
+        }
+        let formula = Formula {
+            first,
+            plus: quantity.plus.iter().map(|n| self.name(n, place)).collect::<Result<_, _>>()?,
+            minus: quantity.minus.iter().map(|n| self.name(n, place)).collect::<Result<_, _>>()?,
+            times: self.operand(quantity.times.as_ref(), place)?,
+            over: self.operand(quantity.over.as_ref(), place)?,
+            per: self.per(quantity.per, place)?,
+        };
+        if formula.per == Factor::Number(1.0) && quantity.is_plain() {
+            return Ok(first);
+        }
+        Ok(self.push(format!("{}@{}", quantity.text(), place.key()), Node::Formula(Box::new(formula))))
+    }
+
+    fn operand(&mut self, operand: Option<&Operand>, place: &Place<'a>) -> Result<Factor, Absence> {
+        Ok(match operand {
+            None => Factor::One,
+            Some(Operand::Number(number)) => Factor::Number(*number),
+            Some(Operand::Counter(name)) => Factor::Node(self.name(name, place)?),
+        })
+    }
+
+    /// The divisor of `per`.
+    pub fn per(&mut self, per: Option<PerWhat>, place: &Place<'a>) -> Result<Factor, Absence> {
+        Ok(match per {
+            None => Factor::One,
+            Some(PerWhat::Spindle) => Factor::Number(self.spindles(place)),
+            Some(PerWhat::Processor) => match self.processors() {
+                Some(id) => match self.nodes[id] {
+                    Node::Constant(number) => Factor::Number(number),
+                    _ => Factor::Node(id),
+                },
+                None => return Err(Absence::Missing("system.processors".into())),
+            },
+        })
+    }
+
+    fn spindles(&self, place: &Place<'a>) -> f64 {
+        let known = |device: &str| self.scene.topology.map_or(1, |t| t.spindles(device));
+        let count = match place {
+            Place::Machine => self.scene.disks().len(),
+            Place::Together(_, instances) => instances.iter().map(|i| known(i)).sum(),
+            Place::Set(device) | Place::One("physical_disk" | "array", device) => known(device),
+            Place::One(object, instance) => self.scene.disks_below(object, instance).len(),
+        };
+        count.max(1) as f64
+    }
+
+    fn processors(&mut self) -> Option<NodeId> {
+        match self.scene.topology {
+            Some(topology) if topology.processors > 0 => Some(self.constant(f64::from(topology.processors))),
+            _ => {
+                let seen =
+                    self.scene.instances("processor").iter().filter(|i| !i.eq_ignore_ascii_case("_total")).count();
+                let counted = self.total("system.processors");
+                counted.or_else(|| (seen > 0).then(|| self.constant(seen as f64)))
+            }
+        }
+    }
+
+    fn pseudo(&mut self, pseudo: Pseudo, place: &Place<'a>, id: &str) -> Result<NodeId, Absence> {
+        let missing = || Absence::Missing(id.to_owned());
+        match pseudo {
+            Pseudo::Spindles => {
+                let count = self.spindles(place);
+                Ok(self.constant(count))
+            }
+            Pseudo::Processors => self.processors().ok_or_else(missing),
+            Pseudo::MemoryBytes => match self.scene.topology {
+                Some(t) if t.memory_bytes > 0 => Ok(self.constant(t.memory_bytes as f64)),
+                _ => self.total("memory.total_bytes").ok_or_else(missing),
+            },
+            Pseudo::BackEndLoad => self.back_end_load(place).ok_or_else(missing),
+            Pseudo::CeilingRequests => self.ceiling(place, |c| c.requests_per_s).ok_or_else(missing),
+            Pseudo::CeilingBytes => self.ceiling(place, |c| c.bytes_per_s).ok_or_else(missing),
+            Pseudo::LinkUsed => self.link_used(place).ok_or_else(missing),
+            Pseudo::MemberLatencyRatio => self.member_ratio(place, true),
+            Pseudo::MemberQueueRatio => self.member_ratio(place, false),
+            Pseudo::Background => self.background(place).ok_or_else(missing),
+            Pseudo::BackgroundShare => self.background_share(place),
+            Pseudo::Waiting => self.waiting().ok_or_else(missing),
+            Pseudo::SwapInMemory => self.swap_in_memory().ok_or_else(missing),
+            // settled at the end of the window; see the program's operands
+            Pseudo::LightLoad | Pseudo::BusySteadiness => Err(missing()),
+        }
+    }
+
+    fn back_end_load(&mut self, place: &Place<'a>) -> Option<NodeId> {
+        let transfers = "physical_disk.transfers_per_s";
+        let mean = |builder: &mut Builder<'a>, disks: &[&str]| {
+            let of: Vec<NodeId> = disks.iter().filter_map(|d| builder.cells(transfers, d)).collect();
+            (!of.is_empty()).then(|| builder.push(format!("load@{}", disks.join("+")), Node::Mean(of)))
+        };
+        match place {
+            Place::Machine => {
+                let disks = self.scene.disks();
+                mean(self, &disks)
+            }
+            Place::Together(_, disks) => mean(self, disks),
+            Place::One(_, device) | Place::Set(device) => {
+                let set = self.scene.device(device).filter(|d| d.level.is_some());
+                let Some(set) = set else { return self.cells(transfers, device) };
+                let members = self.scene.members(&set.name);
+                let reads = self.cells("physical_disk.reads_per_s", device);
+                let writes = self.cells("physical_disk.writes_per_s", device);
+                let (Some(reads), Some(writes)) = (reads, writes) else { return mean(self, &members) };
+                let level = set.level.unwrap_or(Level::Linear);
+                let count = self.scene.topology.map_or(members.len(), |t| t.spindles(&set.name)).max(1);
+                // the printed arithmetic, applied to one write a second
+                let factor = member_load(level, count, 0.0, 1.0) * count as f64;
+                let load = Node::Load { reads, writes, factor, members: count as f64 };
+                Some(self.push(format!("load@{device}"), load))
+            }
+        }
+    }
+
+    fn ceiling(&mut self, place: &Place<'a>, of: fn(&crate::Ceiling) -> Option<f64>) -> Option<NodeId> {
+        let device = place.instance();
+        let value = self.scene.ceilings.iter().find(|c| c.device == device).and_then(of)?;
+        Some(self.constant(value))
+    }
+
+    fn link_used(&mut self, place: &Place<'a>) -> Option<NodeId> {
+        let device = place.instance();
+        let speed = self.scene.device(device)?.link_bytes_per_s.filter(|s| *s > 0.0)?;
+        let bytes = self.cells("physical_disk.bytes_per_s", device)?;
+        let formula = Formula {
+            first: bytes,
+            plus: Vec::new(),
+            minus: Vec::new(),
+            times: Factor::One,
+            over: Factor::Number(speed),
+            per: Factor::One,
+        };
+        Some(self.push(format!("link@{device}"), Node::Formula(Box::new(formula))))
+    }
+
+    fn member_ratio(&mut self, place: &Place<'a>, latency: bool) -> Result<NodeId, Absence> {
+        let device = place.instance();
+        let set = self.scene.set_over(device).filter(|set| *set != device).ok_or(Absence::Nowhere)?;
+        let (counter, floor, least) = if latency {
+            ("physical_disk.avg_s_per_transfer", LEAST_LATENCY, LEAST_OPERATIONS)
+        } else {
+            ("physical_disk.avg_queue_length", LEAST_QUEUE, f64::MIN_POSITIVE)
+        };
+        let missing = || Absence::Missing(counter.to_owned());
+        let own = self.cells(counter, device).ok_or_else(missing)?;
+        let members = self.scene.members(set);
+        let members: Vec<NodeId> = members.iter().filter_map(|m| self.cells(counter, m)).collect();
+        let order = self.push(format!("order {counter}@{set}"), Node::Order { members, least });
+        Ok(self.push(format!("ratio {counter}@{device}"), Node::Ratio { own, order, floor, least }))
+    }
+
+    /// Arrays whose background work a place feels.
+    fn arrays(&self, place: &Place<'a>) -> Vec<&'a str> {
+        let Some(topology) = self.scene.topology else { return self.scene.instances("array").to_vec() };
+        let sets = topology.devices.iter().filter(|d| d.level.is_some());
+        match place {
+            Place::Machine | Place::Together(..) => sets.map(|d| d.name.as_str()).collect(),
+            Place::One(_, device) | Place::Set(device) => {
+                sets.filter(|d| topology.leaves(&d.name).contains(device)).map(|d| d.name.as_str()).collect()
+            }
+        }
+    }
+
+    fn background(&mut self, place: &Place<'a>) -> Option<NodeId> {
+        let arrays = self.arrays(place);
+        let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells("array.background", a)).collect();
+        if !measured.is_empty() {
+            return Some(self.push(format!("background@{}", arrays.join("+")), Node::Max(measured)));
+        }
+        let topology = self.scene.topology?;
+        let runs = arrays.iter().any(|a| topology.device(a).is_some_and(|d| d.background.is_some()));
+        Some(self.constant(if runs { 1.0 } else { 0.0 }))
+    }
+
+    fn background_share(&mut self, place: &Place<'a>) -> Result<NodeId, Absence> {
+        let arrays = self.arrays(place);
+        let sync = "array.sync_bytes_per_s";
+        let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells(sync, a)).collect();
+        if measured.is_empty() {
+            // in no array there is no such work; an array without its counter hides it
+            return if arrays.is_empty() { Ok(self.constant(0.0)) } else { Err(Absence::Missing(sync.into())) };
+        }
+        let bytes = "physical_disk.bytes_per_s";
+        let missing = || Absence::Missing(bytes.to_owned());
+        let whole = match place {
+            Place::Set(set) => self.of_set(bytes, set),
+            _ => self.cells(bytes, place.instance()),
+        };
+        let whole = whole.ok_or_else(missing)?;
+        let part = self.push(format!("sync@{}", arrays.join("+")), Node::Max(measured));
+        Ok(self.push(format!("background share@{}", place.key()), Node::Share { part, whole }))
+    }
+
+    fn waiting(&mut self) -> Option<NodeId> {
+        if let Some(pressure) = self.total("pressure.io_some") {
+            return Some(pressure);
+        }
+        match self.total("system.blocked") {
+            Some(blocked) => Some(self.push("waiting@".into(), Node::Positive(blocked))),
+            None => self.total("processor.iowait"),
+        }
+    }
+
+    fn swap_in_memory(&mut self) -> Option<NodeId> {
+        let topology = self.scene.topology?;
+        let all: u64 = topology.swaps.iter().map(|s| s.bytes).sum();
+        let in_memory = topology.swaps.iter().filter(|s| self.scene.class(&s.device) == Class::Memory);
+        let in_memory: u64 = in_memory.map(|s| s.bytes).sum();
+        let share = if all == 0 { 0.0 } else { in_memory as f64 / all as f64 };
+        Some(self.constant(share))
+    }
+}

@@ -1,0 +1,119 @@
+//! How sure a verdict is, and what limits that.
+
+use diskwright_base::Note;
+use diskwright_base::units::display;
+
+use crate::judge::Judge;
+use crate::rule::Bottleneck;
+use crate::verdict::{Rank, Unjudged};
+
+/// Share of steal time from which latencies and processor figures are doubtful.
+const STEAL: f64 = 0.05;
+/// Ticks below which a window is called short.
+const FEW_TICKS: u64 = 10;
+
+/// What limits the certainty, a sentence each.
+pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<String> {
+    let mut list = Vec::new();
+    let seconds = judge.window.seconds();
+    let rules = &judge.packs[pack].rules;
+    let longest = rules.iter().map(|r| r.sustained.at_least_s).fold(0.0, f64::max);
+    if longest > seconds / 2.0 {
+        let count = rules.iter().filter(|r| r.sustained.at_least_s > seconds / 2.0).count();
+        list.push(format!(
+            "the window of {} is short: {count} rules ask for up to {} of what they say, and half of the window was taken instead",
+            display(seconds, "s"),
+            display(longest, "s"),
+        ));
+    }
+    if judge.window.ticks < FEW_TICKS {
+        list.push(format!("only {} ticks were seen", judge.window.ticks));
+    }
+    if let Some(steal) = steal(judge).filter(|s| *s > STEAL) {
+        let steal = display(steal, "fraction");
+        list.push(format!(
+            "the host withheld {steal} of the processors: latencies and processor figures are uncertain"
+        ));
+    }
+    if judge.window.ticks > 0 && !judge.states.has_pressure {
+        list.push("no pressure stall information was there: who waits is inferred, not measured".into());
+    }
+    if judge.notes.gaps > 0 {
+        list.push(format!("the log tells of {} gaps", judge.notes.gaps));
+    }
+    if judge.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
+        list.push("the clock was stepped or the machine slept during the window".into());
+    }
+    for suspect in suspects_unjudged(judge, pack, unjudged, bottleneck) {
+        let missing: Vec<&str> =
+            unjudged.iter().filter(|u| u.bottleneck == suspect).flat_map(|u| &u.missing).map(String::as_str).collect();
+        list.push(format!("{} could not be judged: {} missing", suspect.name(), first_few(&missing)));
+    }
+    if judge.culprits.unreadable > 0 {
+        let count = judge.culprits.unreadable;
+        list.push(format!("the I/O of {count} processes of other users could not be read, so culprits may be missing"));
+    }
+    if judge.states.forgotten > 0 {
+        list.push("instances came and went in such numbers that some which never mattered were forgotten".into());
+    }
+    list
+}
+
+fn first_few(names: &[&str]) -> String {
+    let mut few: Vec<&str> = Vec::new();
+    for name in names {
+        if !few.contains(name) {
+            few.push(name);
+        }
+    }
+    let more = few.len().saturating_sub(4);
+    few.truncate(4);
+    let text = few.join(", ");
+    if more > 0 { format!("{text} and {more} more") } else { text }
+}
+
+/// Mean share of time that the host withheld.
+fn steal(judge: &Judge) -> Option<f64> {
+    judge.states.tracks[judge.states.steal?].mean()
+}
+
+/// Bottlenecks suspected before this one of which no blaming rule could be judged.
+fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<Bottleneck> {
+    let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && *b != Bottleneck::None);
+    let none_judged = |suspect: &Bottleneck| {
+        let blaming = judge.packs[pack].rules.iter().filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
+        let mut blaming = blaming.peekable();
+        blaming.peek().is_some() && blaming.all(|r| unjudged.iter().any(|u| u.rule == r.id))
+    };
+    suspected.filter(none_judged).collect()
+}
+
+/// From 0 to 1: how strong the verdict is by itself and against the next one,
+/// lowered by few ticks, by suspects that could not be judged, by steal time
+/// and gaps.
+pub(crate) fn confidence(judge: &Judge, bottleneck: Bottleneck, ranking: &[Rank], unjudged: &[Unjudged]) -> f64 {
+    if judge.window.elapsed_ns == 0 {
+        return 0.0;
+    }
+    let score = |b: Bottleneck| ranking.iter().find(|r| r.bottleneck == b).map_or(0.0, |r| r.score);
+    let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
+    let mut confidence = if bottleneck == Bottleneck::None {
+        // the nearer something came to being blamed, the less sure
+        0.95 - 0.6 * rival.min(1.0)
+    } else {
+        let strength = score(bottleneck).min(1.0);
+        let margin = ((strength - rival) / strength).clamp(0.0, 1.0);
+        strength.sqrt() * (0.75 + 0.22 * margin)
+    };
+    let ticks = judge.window.ticks as f64;
+    confidence *= ticks / (ticks + 2.0);
+    let pack_rules = unjudged.iter().filter(|u| u.bottleneck < bottleneck && u.bottleneck != Bottleneck::None).count();
+    confidence *= 0.97f64.powi(pack_rules.min(12) as i32);
+    if steal(judge).is_some_and(|s| s > STEAL) {
+        confidence *= 0.85;
+    }
+    if judge.notes.gaps > 0 {
+        confidence *= 0.95;
+    }
+    confidence.clamp(0.0, 1.0)
+}

@@ -1,0 +1,264 @@
+//! Who does it: processes summed up over the window, and the few that stand
+//! out by what the verdict is about.
+
+use std::collections::HashMap;
+
+use diskwright_base::units::display;
+use diskwright_base::{ProcessRow, ProcessTable};
+
+use crate::rule::Bottleneck;
+use crate::verdict::Culprit;
+
+/// Processes kept when there are too many; twice as many are taken in first.
+const KEPT: usize = 1024;
+/// Processes named in a verdict at most.
+const NAMED: usize = 5;
+/// Share of the matter below which a process is not named.
+const LEAST_SHARE: f64 = 0.05;
+
+/// Processes over the window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Culprits {
+    people: HashMap<(u32, String), Sum>,
+    /// Seconds that the tables cover.
+    seconds: f64,
+    /// Most processes of other users whose I/O could not be read.
+    pub unreadable: u32,
+}
+
+/// One process over the window: amounts, not rates.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    cgroup: String,
+    seconds: f64,
+    processor_s: f64,
+    read_bytes: f64,
+    write_bytes: f64,
+    read_calls: f64,
+    write_calls: f64,
+    asked_bytes: f64,
+    major_faults: f64,
+    delay_s: f64,
+    blocked_s: f64,
+    resident_first: f64,
+    resident_bytes: f64,
+    swapped_bytes: f64,
+    waits_in: Option<String>,
+}
+
+impl Sum {
+    fn add(&mut self, row: &ProcessRow, seconds: f64) {
+        if self.seconds == 0.0 {
+            self.resident_first = row.resident_bytes;
+        }
+        let amount = |rate: Option<f64>| rate.unwrap_or(0.0) * seconds;
+        self.cgroup.clone_from(&row.cgroup);
+        self.seconds += seconds;
+        self.processor_s += row.processor * seconds;
+        self.read_bytes += amount(row.read_bytes_per_s);
+        self.write_bytes += amount(row.write_bytes_per_s);
+        self.read_calls += amount(row.read_calls_per_s);
+        self.write_calls += amount(row.write_calls_per_s);
+        self.asked_bytes += amount(row.asked_read_bytes_per_s) + amount(row.asked_write_bytes_per_s);
+        self.major_faults += row.major_faults_per_s * seconds;
+        self.delay_s += amount(row.block_delay);
+        self.blocked_s += row.blocked_share * seconds;
+        self.resident_bytes = row.resident_bytes;
+        self.swapped_bytes = row.swapped_bytes.unwrap_or(self.swapped_bytes);
+        if row.waits_in.is_some() {
+            self.waits_in.clone_from(&row.waits_in);
+        }
+    }
+
+    fn moved_bytes(&self) -> f64 {
+        self.read_bytes + self.write_bytes
+    }
+
+    fn waited_s(&self) -> f64 {
+        self.delay_s.max(self.blocked_s)
+    }
+
+    fn growth_bytes(&self) -> f64 {
+        (self.resident_bytes - self.resident_first).max(0.0)
+    }
+
+    /// Some measure of having done anything, to choose who is forgotten.
+    fn weight(&self) -> f64 {
+        let memory = self.resident_bytes + self.swapped_bytes;
+        self.processor_s + self.waited_s() + self.major_faults / 100.0 + (self.moved_bytes() + memory) / 1e8
+    }
+}
+
+/// A quantity by which processes are blamed, and how much it counts.
+type Matter = (fn(&Sum) -> f64, f64);
+
+const DISK: &[Matter] = &[(Sum::moved_bytes, 0.6), (Sum::waited_s, 0.4)];
+const MEMORY: &[Matter] =
+    &[(|s| s.major_faults, 0.4), (Sum::growth_bytes, 0.2), (|s| s.swapped_bytes, 0.2), (|s| s.resident_bytes, 0.2)];
+const PROCESSOR: &[Matter] = &[(|s| s.processor_s, 1.0)];
+const CALLS: &[Matter] = &[(|s| s.read_calls + s.write_calls, 0.5), (Sum::moved_bytes, 0.5)];
+
+impl Culprits {
+    /// Takes in a table.
+    pub fn add(&mut self, table: &ProcessTable) {
+        if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {
+            return;
+        }
+        self.seconds += table.elapsed_s;
+        self.unreadable = self.unreadable.max(table.unreadable);
+        for row in &table.rows {
+            self.people.entry((row.pid, row.name.clone())).or_default().add(row, table.elapsed_s);
+        }
+        if self.people.len() > 2 * KEPT {
+            let mut weights: Vec<f64> = self.people.values().map(Sum::weight).collect();
+            weights.sort_unstable_by(|a, b| b.total_cmp(a));
+            let least = weights[KEPT];
+            self.people.retain(|_, sum| sum.weight() > least);
+        }
+    }
+
+    /// Those who stand out in what the bottleneck is about; of a cgroup only
+    /// its own, where the tables know it.
+    pub fn of(&self, bottleneck: Bottleneck, cgroup: Option<&str>) -> Vec<Culprit> {
+        let matters = match bottleneck {
+            Bottleneck::Memory => MEMORY,
+            Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR,
+            Bottleneck::Application => CALLS,
+            Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK,
+            Bottleneck::Network | Bottleneck::None => return self.group(cgroup),
+        };
+        let mut found = self.group(cgroup);
+        let inside = |sum: &Sum| {
+            cgroup.is_none_or(|path| {
+                sum.cgroup.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/') || path == "/")
+            })
+        };
+        let people: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
+        let totals: Vec<f64> = matters.iter().map(|(of, _)| people.iter().map(|(_, sum)| of(sum)).sum()).collect();
+        let mut shares: Vec<(f64, &(u32, String), &Sum)> =
+            people.iter().map(|(key, sum)| (share(sum, matters, &totals), *key, *sum)).collect();
+        // by share, then by name and id, so that the answer does not depend on chance
+        shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        for (share, (pid, name), sum) in shares.into_iter().take(NAMED).filter(|(s, ..)| *s >= LEAST_SHARE) {
+            found.push(Culprit {
+                kind: "process".into(),
+                pid: Some(*pid),
+                name: name.clone(),
+                cgroup: sum.cgroup.clone(),
+                share: Some(share),
+                what: what(sum, bottleneck, self.seconds),
+            });
+        }
+        found
+    }
+
+    fn group(&self, cgroup: Option<&str>) -> Vec<Culprit> {
+        let of = |path: &str| Culprit {
+            kind: "cgroup".into(),
+            pid: None,
+            name: path.to_owned(),
+            cgroup: path.to_owned(),
+            share: None,
+            what: "the group that the finding is about".into(),
+        };
+        cgroup.map(of).into_iter().collect()
+    }
+}
+
+/// Share of the matters that is a process's own, by their weights; what nobody did counts for nobody.
+fn share(sum: &Sum, matters: &[Matter], totals: &[f64]) -> f64 {
+    let (mut mine, mut all) = (0.0, 0.0);
+    for ((of, weight), total) in matters.iter().zip(totals).filter(|(_, total)| **total > 0.0) {
+        mine += weight * of(sum) / total;
+        all += weight;
+    }
+    if all > 0.0 { mine / all } else { 0.0 }
+}
+
+/// What a process did, in numbers; only what it did at all.
+fn what(sum: &Sum, bottleneck: Bottleneck, seconds: f64) -> String {
+    let rate = |amount: f64| amount / seconds;
+    let mut parts: Vec<String> = Vec::new();
+    let mut say = |amount: f64, text: String| {
+        if amount > 0.0 {
+            parts.push(text);
+        }
+    };
+    let disk = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
+    if bottleneck == Bottleneck::Memory {
+        let faults = display(rate(sum.major_faults), "per_s");
+        say(sum.major_faults, format!("{faults} major faults"));
+        say(sum.resident_bytes, format!("{} resident", display(sum.resident_bytes, "bytes")));
+        say(sum.growth_bytes(), format!("grew by {}", display(sum.growth_bytes(), "bytes")));
+        say(sum.swapped_bytes, format!("{} in swap", display(sum.swapped_bytes, "bytes")));
+    }
+    if bottleneck == Bottleneck::Application {
+        let calls = sum.read_calls + sum.write_calls;
+        let each = display(sum.asked_bytes / calls, "bytes");
+        say(calls, format!("{} calls of {each}", display(rate(calls), "per_s")));
+    }
+    if disk {
+        say(sum.read_bytes, format!("reads {}", display(rate(sum.read_bytes), "bytes_per_s")));
+        say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
+        let waited = (sum.waited_s() / sum.seconds).min(1.0);
+        let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
+        say(waited, format!("waits for I/O {} of its time{place}", display(waited, "fraction")));
+    }
+    let processor = rate(sum.processor_s);
+    if !disk || processor >= 0.1 {
+        say(processor, format!("{} of a processor", display(processor, "fraction")));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, name: &str) -> ProcessRow {
+        ProcessRow { pid, name: name.into(), cgroup: format!("/work/{name}"), ..ProcessRow::default() }
+    }
+
+    fn table(rows: Vec<ProcessRow>) -> ProcessTable {
+        ProcessTable { elapsed_s: 10.0, unreadable: 0, rows }
+    }
+
+    #[test]
+    fn the_one_who_moves_the_bytes_is_named_with_numbers() {
+        let mut culprits = Culprits::default();
+        let reader = ProcessRow { read_bytes_per_s: Some(30e6), blocked_share: 0.5, ..row(7, "fio") };
+        let other = ProcessRow { write_bytes_per_s: Some(1e6), processor: 3.0, ..row(8, "cc1") };
+        culprits.add(&table(vec![reader.clone(), other.clone()]));
+        culprits.add(&table(vec![reader, other]));
+        let found = culprits.of(Bottleneck::Disk, None);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pid, Some(7));
+        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O 50 % of its time");
+        let busy = culprits.of(Bottleneck::Cpu, None);
+        assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
+    }
+
+    #[test]
+    fn of_a_cgroup_only_its_own_are_named() {
+        let mut culprits = Culprits::default();
+        let reader = |pid, name| ProcessRow { read_bytes_per_s: Some(1e6), ..row(pid, name) };
+        culprits.add(&table(vec![reader(7, "fio"), reader(8, "dd")]));
+        let found = culprits.of(Bottleneck::Throttle, Some("/work/dd"));
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].kind.as_str(), found[0].name.as_str()), ("cgroup", "/work/dd"));
+        assert_eq!((found[1].pid, found[1].share), (Some(8), Some(1.0)));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_busiest_are_kept() {
+        let mut culprits = Culprits::default();
+        for round in 0..100u32 {
+            let mut rows: Vec<ProcessRow> =
+                (0..1000).map(|i| ProcessRow { processor: 1e-3, ..row(10 + round * 1000 + i, "x") }).collect();
+            rows.push(ProcessRow { processor: 1.0, ..row(1, "hog") });
+            culprits.add(&table(rows));
+        }
+        assert!(culprits.people.len() <= 2 * KEPT + 1000);
+        assert_eq!(culprits.of(Bottleneck::Cpu, None)[0].name, "hog");
+    }
+}

@@ -1,0 +1,227 @@
+//! The judge: frames and notes go in one after another, verdicts come out at
+//! the end. It keeps sums, not samples.
+
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, ProcessTable, Schema, Topology};
+
+use crate::culprits::Culprits;
+use crate::node::{CHUNK, Chunk, Columns, Slot};
+use crate::notes::Notes;
+use crate::program::{Program, StatisticPlan, Wanted, compile};
+use crate::pseudo::Pseudo;
+use crate::rule::Pack;
+use crate::scene::Scene;
+use crate::states::{States, Statistic};
+use crate::stream::{Scratch, Times};
+use crate::verdict::Verdict;
+use crate::window::{Segment, Window, start_of};
+
+/// What the caller knows beside the samples.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The server's role (`file-server`, …); rules for roles apply only with it.
+    pub role: Option<String>,
+    /// Start and end of the window, nanoseconds since 1970, where known
+    /// beforehand: changes against the window's first part need it.
+    pub expected: Option<(i64, i64)>,
+    /// What a probe measured as the most.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// The most that a probe measured a device to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ceiling {
+    /// Kernel name.
+    pub device: String,
+    /// Requests a second.
+    pub requests_per_s: Option<f64>,
+    /// Bytes a second.
+    pub bytes_per_s: Option<f64>,
+}
+
+/// Judges a window by one or more packs.
+pub struct Judge {
+    pub(crate) packs: Vec<Pack>,
+    pub(crate) options: Options,
+    pub(crate) topology: Option<Topology>,
+    pub(crate) states: States,
+    pub(crate) window: Window,
+    pub(crate) notes: Notes,
+    pub(crate) culprits: Culprits,
+    schema: Option<Arc<Schema>>,
+    program: Program,
+    room: Room,
+}
+
+/// Memory that is reused from chunk to chunk.
+#[derive(Default)]
+struct Room {
+    slots: Vec<Slot>,
+    times: Times,
+    segments: Vec<Segment>,
+    scratch: Scratch,
+    /// The last chunk for which a lazy node was computed.
+    computed: Vec<u64>,
+    chunk: u64,
+}
+
+impl Judge {
+    /// A judge that has seen nothing.
+    pub fn new(packs: Vec<Pack>, options: Options) -> Judge {
+        Judge {
+            states: States::new(&packs),
+            window: Window::new(options.expected),
+            packs,
+            options,
+            topology: None,
+            notes: Notes::default(),
+            culprits: Culprits::default(),
+            schema: None,
+            program: Program::default(),
+            room: Room::default(),
+        }
+    }
+
+    /// Takes in a batch of ticks. Batches come in the order of time; how the
+    /// ticks are cut into batches changes nothing.
+    pub fn frame(&mut self, frame: &Frame) {
+        if frame.is_empty() {
+            return;
+        }
+        self.prepare(frame.schema());
+        let count = frame.ticks().len();
+        for start in (0..count).step_by(CHUNK) {
+            self.chunk(frame, start..(start + CHUNK).min(count));
+        }
+    }
+
+    /// Takes in a note: topology, process table, or a remark that limits certainty.
+    pub fn note(&mut self, note: &Note) {
+        match note.kind.as_str() {
+            Note::TOPOLOGY => match serde_json::from_str::<Topology>(&note.text) {
+                Ok(topology) => {
+                    if self.topology.as_ref() != Some(&topology) {
+                        self.topology = Some(topology);
+                        // places change with it; what was collected stays
+                        self.schema = None;
+                    }
+                }
+                Err(error) => self.unreadable(note, &error),
+            },
+            Note::PROCESSES => match serde_json::from_str::<ProcessTable>(&note.text) {
+                Ok(table) => self.culprits.add(&table),
+                Err(error) => self.unreadable(note, &error),
+            },
+            _ => self.notes.add(note),
+        }
+    }
+
+    fn unreadable(&mut self, note: &Note, error: &serde_json::Error) {
+        let text = format!("a {} note could not be read: {error}", note.kind);
+        self.notes.add(&Note::new(note.time_ns, Note::WARNING, text));
+    }
+
+    /// The verdicts on what was seen so far, one a pack, in the packs' order.
+    pub fn finish(&self) -> Vec<Verdict> {
+        (0..self.packs.len()).map(|pack| crate::rank::verdict(self, pack)).collect()
+    }
+
+    /// Makes the program for a schema, unless it is there already.
+    fn prepare(&mut self, schema: &Arc<Schema>) {
+        if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
+            return;
+        }
+        let scene = Scene::new(schema, self.topology.as_ref(), &self.options.ceilings);
+        self.states.prune(|instance| scene.has(instance));
+        let wanted = Wanted { role: self.options.role.as_deref(), expected: self.options.expected };
+        self.program = compile(&self.packs, &scene, &wanted, &mut self.states);
+        self.room.slots.resize_with(self.program.slots, Slot::default);
+        self.room.computed.clear();
+        self.room.computed.resize(self.program.nodes.len(), 0);
+        self.schema = Some(schema.clone());
+    }
+
+    fn chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
+        let Judge { program, states, window, room, .. } = self;
+        room.chunk += 1;
+        let number = (window.ticks % (1 << 48)) as usize;
+        window.watch(frame, range.clone(), &mut room.segments);
+        fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
+        let seconds = std::mem::take(&mut room.times.seconds);
+        let chunk = Chunk { frame, range, seconds: &seconds };
+        let mut columns = Columns { slot_of: &program.slot_of, slots: &mut room.slots };
+        for &node in &program.shared {
+            columns.evaluate(node, &program.nodes[node], &chunk);
+        }
+        for group in &program.groups {
+            for &node in &group.order {
+                columns.evaluate(node, &program.nodes[node], &chunk);
+            }
+            for &(node, track) in &group.tracks {
+                let slot = columns.of(node);
+                states.tracks[track].add(number, &room.segments, &slot.values, &slot.weights);
+            }
+            for plan in &group.statistics {
+                feed(&mut states.statistics[plan.state], plan, &columns, &room.times);
+            }
+            for plan in &group.streams {
+                let stream = &mut states.streams[plan.state];
+                if !stream.judge(plan, &columns, &room.times, &mut room.scratch) {
+                    continue;
+                }
+                for &node in &plan.lazy {
+                    if room.computed[node] != room.chunk {
+                        room.computed[node] = room.chunk;
+                        columns.evaluate(node, &program.nodes[node], &chunk);
+                    }
+                }
+                stream.read_evidence(plan, &columns, &room.times, &room.scratch);
+            }
+        }
+        room.times.seconds = seconds;
+    }
+}
+
+fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, number: usize, times: &mut Times) {
+    let ticks = &frame.ticks()[range];
+    for list in [&mut times.starts, &mut times.ends] {
+        list.clear();
+    }
+    times.ns.clear();
+    times.seconds.clear();
+    for tick in ticks {
+        times.ns.push(tick.elapsed_ns);
+        times.starts.push(start_of(tick));
+        times.ends.push(tick.time_ns);
+        let seconds = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
+        times.seconds.push(seconds);
+    }
+    times.total_ns = times.ns.iter().sum();
+    times.origin_ns = origin_ns;
+    times.number = number;
+}
+
+/// Requests outstanding up to which a device counts as asked for little.
+const LIGHT_QUEUE: f64 = 0.5;
+/// Requests outstanding above which it counts as busy.
+const BUSY_QUEUE: f64 = 1.0;
+
+fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Columns<'_>, times: &Times) {
+    let (queue, value) = (columns.of(plan.queue), columns.of(plan.value));
+    for at in 0..times.ns.len() {
+        let gap = queue.weights[at].is_nan() || value.weights[at].is_nan();
+        let length = queue.values[at];
+        match statistic.kind {
+            Pseudo::LightLoad if !gap && length <= LIGHT_QUEUE => {
+                statistic.sums.one(times.number + at, value.values[at], value.weights[at]);
+            }
+            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE => {
+                let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
+                statistic.spread.held(value.values[at], value.weights[at], days);
+            }
+            Pseudo::BusySteadiness if !gap => statistic.spread.broken(),
+            _ => {}
+        }
+    }
+}

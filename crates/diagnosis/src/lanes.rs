@@ -1,0 +1,98 @@
+//! Sums over ticks that come out the same to the last bit however a log is cut
+//! into frames, and that still add several ticks at once: tick number `i` of
+//! the whole log always goes into lane `i % 4`.
+
+/// Lanes of a sum.
+pub(crate) const LANES: usize = 4;
+
+/// A weighted mean being collected.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sums {
+    products: [f64; LANES],
+    weights: [f64; LANES],
+}
+
+impl Sums {
+    /// Adds all ticks that have a weight. `phase` is the number of the first tick.
+    pub fn add(&mut self, phase: usize, values: &[f64], weights: &[f64]) {
+        let head = (LANES - phase % LANES) % LANES;
+        let head = head.min(values.len());
+        let (first, values) = values.split_at(head);
+        let (first_weights, weights) = weights.split_at(head);
+        for (at, (&v, &w)) in first.iter().zip(first_weights).enumerate() {
+            self.one(phase + at, v, w);
+        }
+        let whole = values.len() / LANES * LANES;
+        let quads = values[..whole].chunks_exact(LANES).zip(weights[..whole].chunks_exact(LANES));
+        for (v, w) in quads {
+            for lane in 0..LANES {
+                // false for a gap, whose weight is NaN
+                let some = w[lane] > 0.0;
+                self.products[lane] += if some { v[lane] * w[lane] } else { 0.0 };
+                self.weights[lane] += if some { w[lane] } else { 0.0 };
+            }
+        }
+        for at in whole..values.len() {
+            self.one(phase + head + at, values[at], weights[at]);
+        }
+    }
+
+    /// Adds the ticks whose mask is not 0.
+    pub fn add_held(&mut self, phase: usize, values: &[f64], weights: &[f64], held: &[u8]) {
+        for (at, ((&v, &w), &held)) in values.iter().zip(weights).zip(held).enumerate() {
+            if held != 0 {
+                self.one(phase + at, v, w);
+            }
+        }
+    }
+
+    /// Adds tick number `at`.
+    pub fn one(&mut self, at: usize, value: f64, weight: f64) {
+        if weight > 0.0 {
+            self.products[at % LANES] += value * weight;
+            self.weights[at % LANES] += weight;
+        }
+    }
+
+    /// Sum of the values times their weights.
+    pub fn product(&self) -> f64 {
+        self.products.iter().sum()
+    }
+
+    /// Sum of the weights.
+    pub fn weight(&self) -> f64 {
+        self.weights.iter().sum()
+    }
+
+    /// The weighted mean; `None` where nothing had a weight.
+    pub fn mean(&self) -> Option<f64> {
+        let weight = self.weight();
+        (weight > 0.0).then(|| self.product() / weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cutting_changes_not_a_bit() {
+        let values: Vec<f64> = (0..101).map(|i| 1.0 / (i as f64 + 0.7)).collect();
+        let mut weights: Vec<f64> = (0..101).map(|i| 0.1 + (i % 7) as f64).collect();
+        weights[13] = f64::NAN;
+        let mut whole = Sums::default();
+        whole.add(0, &values, &weights);
+        for cut in [1, 2, 3, 5, 8, 64, 100] {
+            let mut parts = Sums::default();
+            for start in (0..101).step_by(cut) {
+                let end = (start + cut).min(101);
+                parts.add(start, &values[start..end], &weights[start..end]);
+            }
+            assert_eq!(parts, whole, "cut at {cut}");
+        }
+        let held = vec![1; 101];
+        let mut masked = Sums::default();
+        masked.add_held(0, &values, &weights, &held);
+        assert_eq!(masked, whole);
+    }
+}

@@ -1,0 +1,360 @@
+//! Quantities as columns. A program for a schema is a list of nodes, each
+//! computed from cells or from earlier nodes, a chunk of ticks at a time.
+//!
+//! A node gives two columns: values, and weights for means over ticks. A
+//! weight of `NaN` is a gap; a weight of 0 means that nothing happened which
+//! the value could be of, and then the value is `NaN` and no comparison holds.
+
+use std::ops::Range;
+
+use diskwright_base::{Frame, Plan};
+
+/// Position of a node in its program.
+pub(crate) type NodeId = usize;
+
+/// Ticks that are evaluated at a time: few enough that the columns of one
+/// instance stay in the first-level cache.
+pub(crate) const CHUNK: usize = 256;
+
+/// How a node is computed.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// A counter of an instance. A total weighs 1 a tick, so that it adds up.
+    Cells { plan: Plan, is_total: bool },
+    /// The same at every tick.
+    Constant(f64),
+    /// Sum over instances.
+    Sum(Vec<NodeId>),
+    /// Mean over instances.
+    Mean(Vec<NodeId>),
+    /// Mean over instances, each with its own weight.
+    Weighted(Vec<NodeId>),
+    /// Largest of the instances.
+    Max(Vec<NodeId>),
+    /// `(first + plus - minus) * times / over / per`.
+    Formula(Box<Formula>),
+    /// Operations a second on each member of an array (doc 002).
+    Load { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
+    /// The middle of a set's members, for [`Node::Ratio`]; `least` is the
+    /// weight below which a member does not count.
+    Order { members: Vec<NodeId>, least: f64 },
+    /// A member over the median of its fellows, of at least `floor`.
+    Ratio { own: NodeId, order: NodeId, floor: f64, least: f64 },
+    /// 1 where the node is above 0, else 0.
+    Positive(NodeId),
+    /// A part of a whole, from 0 to 1; 0 where there is no whole.
+    Share { part: NodeId, whole: NodeId },
+}
+
+/// A rule's quantity.
+#[derive(Clone, Debug)]
+pub(crate) struct Formula {
+    pub first: NodeId,
+    pub plus: Vec<NodeId>,
+    pub minus: Vec<NodeId>,
+    pub times: Factor,
+    pub over: Factor,
+    pub per: Factor,
+}
+
+/// A factor or divisor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Factor {
+    /// None given.
+    One,
+    Number(f64),
+    Node(NodeId),
+}
+
+impl Factor {
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Factor::Node(id) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    /// The nodes that this one reads.
+    pub fn operands(&self) -> Vec<NodeId> {
+        match self {
+            Node::Cells { .. } | Node::Constant(_) => Vec::new(),
+            Node::Sum(of) | Node::Mean(of) | Node::Weighted(of) | Node::Max(of) => of.clone(),
+            Node::Formula(f) => {
+                let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node());
+                let sums = f.plus.iter().chain(&f.minus).copied();
+                std::iter::once(f.first).chain(sums).chain(factors).collect()
+            }
+            Node::Load { reads, writes, .. } => vec![*reads, *writes],
+            Node::Order { members, .. } => members.clone(),
+            Node::Ratio { own, order, .. } => vec![*own, *order],
+            Node::Positive(of) => vec![*of],
+            Node::Share { part, whole } => vec![*part, *whole],
+        }
+    }
+}
+
+/// A stretch of a frame under evaluation.
+pub(crate) struct Chunk<'a> {
+    pub frame: &'a Frame,
+    /// Positions in the frame.
+    pub range: Range<usize>,
+    /// Length of each tick, `NaN` where unknown.
+    pub seconds: &'a [f64],
+}
+
+impl Chunk<'_> {
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// Columns of a node for the chunk under evaluation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    pub values: Vec<f64>,
+    pub weights: Vec<f64>,
+    /// These two are used by [`Node::Order`] alone.
+    middle: Vec<f64>,
+    sorted: Vec<f64>,
+    /// True where any weight is a gap.
+    pub gap: bool,
+}
+
+impl Slot {
+    fn size(&mut self, len: usize) {
+        self.values.resize(len, 0.0);
+        self.weights.resize(len, 0.0);
+    }
+}
+
+/// Where nodes find their columns: `slot_of[node]` in `slots`.
+pub(crate) struct Columns<'a> {
+    pub slot_of: &'a [usize],
+    pub slots: &'a mut [Slot],
+}
+
+impl Columns<'_> {
+    pub fn of(&self, node: NodeId) -> &Slot {
+        &self.slots[self.slot_of[node]]
+    }
+
+    /// Computes a node whose operands are there already.
+    pub fn evaluate(&mut self, id: NodeId, node: &Node, chunk: &Chunk<'_>) {
+        let mut out = std::mem::take(&mut self.slots[self.slot_of[id]]);
+        out.size(chunk.len());
+        self.compute(node, chunk, &mut out);
+        out.gap = any_gap(&out.weights);
+        self.slots[self.slot_of[id]] = out;
+    }
+
+    fn compute(&self, node: &Node, chunk: &Chunk<'_>, out: &mut Slot) {
+        match node {
+            Node::Cells { plan, is_total } => {
+                plan.weighted(chunk.frame, chunk.range.clone(), chunk.seconds, &mut out.values, &mut out.weights);
+                if *is_total {
+                    out.weights.iter_mut().for_each(|w| *w = *w * 0.0 + 1.0);
+                }
+            }
+            Node::Constant(value) => {
+                out.values.fill(*value);
+                out.weights.copy_from_slice(chunk.seconds);
+            }
+            Node::Sum(of) => self.sum(of, 1.0, chunk, out),
+            Node::Mean(of) => self.sum(of, 1.0 / of.len().max(1) as f64, chunk, out),
+            Node::Weighted(of) => self.weighted(of, out),
+            Node::Max(of) => self.max(of, chunk, out),
+            Node::Formula(formula) => self.formula(formula, chunk, out),
+            Node::Load { reads, writes, factor, members } => {
+                let (reads, writes) = (self.of(*reads), self.of(*writes));
+                for at in 0..chunk.len() {
+                    out.values[at] = (reads.values[at] + factor * writes.values[at]) / members;
+                    out.weights[at] = chunk.seconds[at] + (reads.weights[at] + writes.weights[at]) * 0.0;
+                }
+            }
+            Node::Order { members, least } => self.order(members, *least, out),
+            Node::Ratio { own, order, floor, least } => self.ratio(*own, *order, *floor, *least, chunk, out),
+            Node::Positive(of) => {
+                let of = self.of(*of);
+                for at in 0..chunk.len() {
+                    out.values[at] = if of.values[at] > 0.0 { 1.0 } else { 0.0 };
+                    out.weights[at] = of.weights[at];
+                }
+            }
+            Node::Share { part, whole } => {
+                let (part, whole) = (self.of(*part), self.of(*whole));
+                for at in 0..chunk.len() {
+                    let share = part.values[at] / whole.values[at];
+                    let share = if share > 1.0 { 1.0 } else { share };
+                    out.values[at] = if whole.values[at] > 0.0 { share } else { 0.0 };
+                    out.weights[at] = chunk.seconds[at] + (part.weights[at] + whole.weights[at]) * 0.0;
+                }
+            }
+        }
+    }
+
+    fn sum(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut Slot) {
+        out.values.fill(0.0);
+        out.weights.copy_from_slice(chunk.seconds);
+        for &id in of {
+            let slot = self.of(id);
+            for ((sum, weight), (v, w)) in
+                out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
+            {
+                *sum += v * factor;
+                *weight += w * 0.0;
+            }
+        }
+        // an instance without operations makes a sum that is no number
+        quiet(out);
+    }
+
+    fn weighted(&self, of: &[NodeId], out: &mut Slot) {
+        out.values.fill(0.0);
+        out.weights.fill(0.0);
+        for &id in of {
+            let slot = self.of(id);
+            for ((sum, weight), (v, w)) in
+                out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
+            {
+                *sum += if *w > 0.0 { v * w } else { 0.0 };
+                *weight += w;
+            }
+        }
+        for (value, weight) in out.values.iter_mut().zip(&out.weights) {
+            *value = if *weight > 0.0 { *value / *weight } else { f64::NAN };
+        }
+    }
+
+    fn max(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut Slot) {
+        out.values.fill(f64::NEG_INFINITY);
+        out.weights.copy_from_slice(chunk.seconds);
+        for &id in of {
+            let slot = self.of(id);
+            for ((most, weight), (v, w)) in
+                out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
+            {
+                *most = if v > most { *v } else { *most };
+                *weight += w * 0.0;
+            }
+        }
+        out.values.iter_mut().filter(|v| **v == f64::NEG_INFINITY).for_each(|v| *v = f64::NAN);
+        quiet(out);
+    }
+
+    fn formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut Slot) {
+        let first = self.of(formula.first);
+        out.values.copy_from_slice(&first.values);
+        let plain = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == Factor::One;
+        let own_weight = plain && formula.over == Factor::One;
+        if own_weight {
+            out.weights.copy_from_slice(&first.weights);
+        } else {
+            for ((weight, w), time) in out.weights.iter_mut().zip(&first.weights).zip(chunk.seconds) {
+                *weight = time + w * 0.0;
+            }
+        }
+        for &id in &formula.plus {
+            self.with(id, out, |value, operand| value + operand);
+        }
+        for &id in &formula.minus {
+            self.with(id, out, |value, operand| value - operand);
+        }
+        if !formula.minus.is_empty() {
+            // a rest is never below nothing; the comparison keeps a NaN
+            out.values.iter_mut().for_each(|v| *v = if *v < 0.0 { 0.0 } else { *v });
+        }
+        match formula.times {
+            Factor::One => {}
+            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v *= number),
+            Factor::Node(id) => self.with(id, out, |value, operand| value * operand),
+        }
+        match formula.over {
+            Factor::One => {}
+            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
+            Factor::Node(id) => {
+                self.with(id, out, quotient);
+                // a ratio's mean is the ratio of the means
+                for (weight, divisor) in out.weights.iter_mut().zip(&self.of(id).values) {
+                    *weight = if *divisor > 0.0 { *weight * divisor } else { *weight * 0.0 };
+                }
+            }
+        }
+        match formula.per {
+            Factor::One => {}
+            Factor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
+            Factor::Node(id) => self.with(id, out, quotient),
+        }
+        quiet(out);
+    }
+
+    fn with(&self, id: NodeId, out: &mut Slot, of: impl Fn(f64, f64) -> f64) {
+        let slot = self.of(id);
+        for ((value, weight), (v, w)) in
+            out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
+        {
+            *value = of(*value, *v);
+            *weight += w * 0.0;
+        }
+    }
+
+    /// Leaves the members next to the middle: `values` and `weights` below and
+    /// above it, `middle` itself where their number is odd.
+    fn order(&self, members: &[NodeId], least: f64, out: &mut Slot) {
+        out.middle.resize(out.values.len(), 0.0);
+        let sorted = &mut out.sorted;
+        for at in 0..out.values.len() {
+            sorted.clear();
+            let busy = members.iter().map(|&id| self.of(id)).filter(|s| s.weights[at] >= least);
+            sorted.extend(busy.map(|s| s.values[at]).filter(|v| !v.is_nan()));
+            sorted.sort_unstable_by(f64::total_cmp);
+            let (count, half) = (sorted.len(), sorted.len() / 2);
+            // too few to say what is usual: fewer than half of a member's fellows
+            let enough = count >= 2 && 2 * (count - 1) >= members.len() - 1;
+            (out.values[at], out.middle[at], out.weights[at]) = match count % 2 {
+                _ if !enough => (f64::NAN, f64::NAN, f64::NAN),
+                0 => (sorted[half - 1], f64::NAN, sorted[half]),
+                _ => (sorted[half - 1], sorted[half], sorted[half + 1]),
+            };
+        }
+    }
+
+    fn ratio(&self, own: NodeId, order: NodeId, floor: f64, least: f64, chunk: &Chunk<'_>, out: &mut Slot) {
+        let (own, order) = (self.of(own), self.of(order));
+        for at in 0..chunk.len() {
+            let (value, weight) = (own.values[at], own.weights[at]);
+            let (below, middle, above) = (order.values[at], order.middle[at], order.weights[at]);
+            // the median of the others: of the members without this one
+            let fellows = if middle.is_nan() {
+                if value <= below { above } else { below }
+            } else if value < middle {
+                (middle + above) / 2.0
+            } else if value > middle {
+                (below + middle) / 2.0
+            } else {
+                (below + above) / 2.0
+            };
+            let some = weight >= least && !fellows.is_nan();
+            out.values[at] = if some { value / if fellows < floor { floor } else { fellows } } else { f64::NAN };
+            out.weights[at] = if some { chunk.seconds[at] } else { weight * 0.0 };
+        }
+    }
+}
+
+/// `a / b`, and no number where there is nothing to divide by.
+fn quotient(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { f64::NAN }
+}
+
+/// Where there is no value there is no weight, except that a gap stays one.
+fn quiet(out: &mut Slot) {
+    for (value, weight) in out.values.iter().zip(&mut out.weights) {
+        *weight = if value.is_nan() { *weight * 0.0 } else { *weight };
+    }
+}
+
+/// Without early exit, so that it runs four ticks at a time.
+fn any_gap(weights: &[f64]) -> bool {
+    weights.iter().fold(false, |any, w| any | w.is_nan())
+}

@@ -1,0 +1,202 @@
+//! From what a stream collected to whether its rule held there, and to the
+//! finding that says so.
+
+use crate::judge::Judge;
+use crate::rule::{Condition, Limit, Over, Rule};
+use crate::stream::{ConditionState, EvidenceState, OperandState, Stream};
+use crate::time::rfc3339;
+use crate::verdict::{Evidence, Finding};
+
+/// How a rule fared at an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<'a> {
+    pub rule: &'a Rule,
+    pub rule_at: usize,
+    pub stream: &'a Stream,
+    /// Share of the judged time at which it held; `None` where nothing could be judged.
+    pub share: Option<f64>,
+    /// Seconds at which it had to hold.
+    pub needed_s: f64,
+    /// It held often enough, and so did its conditions of the window.
+    pub holds: bool,
+}
+
+/// A condition's value over the window, and what it was compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measured {
+    pub value: f64,
+    pub limit: f64,
+}
+
+/// The outcomes of all rules of a pack at all instances, in the rules' order.
+pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<Outcome<'_>> {
+    let rules = &judge.packs[pack].rules;
+    let streams = judge.states.streams.iter().filter(|s| s.pack == pack);
+    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, &rules[stream.rule], stream)).collect();
+    list.sort_by_key(|o| o.rule_at);
+    list
+}
+
+fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a Stream) -> Outcome<'a> {
+    let needed_s = rule.sustained.at_least_s.min(judge.window.seconds() / 2.0);
+    let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
+    let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
+    // a nanosecond's grace for the rounding of the cap
+    let long = stream.held_ns > 0 && stream.held_ns as f64 / 1e9 >= needed_s - 1e-9;
+    let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
+    let windows = of_window.all(|(at, condition)| {
+        of_whole(judge, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
+    });
+    Outcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows }
+}
+
+/// Mean of a condition's quantity over the window, held or not.
+pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
+    if condition.is_of_window() {
+        return of_whole(judge, condition, state);
+    }
+    let tracks = &judge.states.tracks;
+    let mean = tracks[state.track?].mean()?;
+    let value = match condition.over {
+        Over::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
+        _ => mean,
+    };
+    let limit = match &condition.limit {
+        Limit::Number(number) => *number,
+        Limit::Counter { times, .. } => tracks[state.limit_track?].mean()? * times,
+    };
+    Some(Measured { value, limit })
+}
+
+/// The same while the rule held.
+fn while_held(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
+    if condition.is_of_window() {
+        return of_whole(judge, condition, state);
+    }
+    let value = if state.adds_up { state.value.product() } else { state.value.mean()? };
+    let limit = match &condition.limit {
+        Limit::Number(number) => *number,
+        Limit::Counter { times, .. } => state.limit.mean()? * times,
+    };
+    Some(Measured { value, limit })
+}
+
+/// A condition of the whole window.
+fn of_whole(judge: &Judge, condition: &Condition, state: &ConditionState) -> Option<Measured> {
+    let Limit::Number(limit) = condition.limit else { return None };
+    let value = match condition.over {
+        Over::Steadiness => state.spread.steadiness()?,
+        Over::Trend => state.spread.trend()?,
+        _ => {
+            let [first, times, over, per] = &**state.operands.as_ref()?;
+            let of = |operand: &OperandState| match operand {
+                OperandState::Number(number) => Some(*number),
+                OperandState::Mean(sums) => sums.mean(),
+                OperandState::Statistic(at) => judge.states.statistics[*at].value(),
+            };
+            of(first)? * of(times)? / of(over)? / of(per)?
+        }
+    };
+    value.is_finite().then_some(Measured { value, limit })
+}
+
+/// The condition that a finding is told by: the first that is compared at each
+/// tick; of `any` alone, the one that held longest.
+pub(crate) fn lead(rule: &Rule, stream: &Stream) -> usize {
+    let in_all = rule.all.iter().position(|c| !c.is_of_window());
+    let of_any = || {
+        let any = rule.all.len()..rule.all.len() + rule.any.len();
+        // the first of equals
+        any.rev().max_by_key(|at| stream.conditions[*at].held_ns)
+    };
+    in_all.or_else(of_any).unwrap_or(0)
+}
+
+/// The finding that an outcome which holds makes; `None` where its numbers
+/// cannot be told, which a rule that held rules out.
+pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
+    let (rule, stream) = (outcome.rule, outcome.stream);
+    let at = lead(rule, stream);
+    let condition = rule.conditions().nth(at)?;
+    let state = &stream.conditions[at];
+    let Measured { value, limit } = while_held(judge, condition, state)?;
+    Some(Finding {
+        rule: rule.id.clone(),
+        title: rule.title.clone(),
+        bottleneck: rule.bottleneck,
+        severity: rule.severity,
+        weight: rule.weight,
+        object: rule.object.clone(),
+        instance: stream.instance.clone(),
+        counter: condition.quantity.counter.id.clone(),
+        quantity: quantity_text(condition),
+        value,
+        compare: condition.compare.name(),
+        limit,
+        unit: unit_of(condition),
+        share: outcome.share?,
+        seconds: stream.held_ns as f64 / 1e9,
+        longest_s: stream.longest_ns as f64 / 1e9,
+        from: rfc3339(stream.first_ns),
+        to: rfc3339(stream.last_ns),
+        explain: rule.explain.trim().to_owned(),
+        source: rule.source.clone(),
+        evidence: evidence(judge, rule, stream),
+        advice: rule.advice.clone(),
+        series: state.track.map_or_else(Vec::new, |track| judge.states.tracks[track].points()),
+    })
+}
+
+fn evidence(judge: &Judge, rule: &Rule, stream: &Stream) -> Vec<Evidence> {
+    let of = |state: &EvidenceState| match state {
+        EvidenceState::Mean(sums) => sums.mean(),
+        EvidenceState::Statistic(at) => judge.states.statistics[*at].value(),
+    };
+    let both = rule.evidence.iter().zip(&stream.evidence);
+    both.map(|(name, state)| Evidence { counter: name.id.clone(), value: of(state), unit: name.unit.clone() }).collect()
+}
+
+/// The quantity in full, with the span that it is of.
+pub(crate) fn quantity_text(condition: &Condition) -> String {
+    let text = condition.quantity.text();
+    match condition.over {
+        Over::Tick => text,
+        Over::Change { .. } => format!("change of {text}"),
+        Over::Steadiness => format!("variation of {text}"),
+        Over::Trend => format!("trend of {text}"),
+    }
+}
+
+/// Unit of a condition's value; what is relative has none.
+pub(crate) fn unit_of(condition: &Condition) -> String {
+    match condition.over {
+        Over::Tick => condition.quantity.unit.clone(),
+        _ => String::new(),
+    }
+}
+
+/// The outcomes that are findings, and those set aside with the rule that does so.
+pub(crate) fn relate<'a, 'b>(outcomes: &'b [Outcome<'a>]) -> (Vec<&'b Outcome<'a>>, Vec<(&'b Outcome<'a>, String)>) {
+    let mut findings = Vec::new();
+    let mut set_aside = Vec::new();
+    for outcome in outcomes.iter().filter(|o| o.holds) {
+        match explained_by(outcomes, outcome) {
+            Some(rule) => set_aside.push((outcome, rule)),
+            None => findings.push(outcome),
+        }
+    }
+    (findings, set_aside)
+}
+
+/// The first rule of `none` that is a finding itself. One on the same object
+/// explains only what it says of the same instance. The loader has refused circles.
+fn explained_by(outcomes: &[Outcome<'_>], outcome: &Outcome<'_>) -> Option<String> {
+    let explains = |other: &&Outcome<'_>| {
+        let same_object = other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which;
+        other.holds
+            && (!same_object || other.stream.instance == outcome.stream.instance)
+            && explained_by(outcomes, other).is_none()
+    };
+    let named = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
+    outcome.rule.none.iter().find(named).cloned()
+}

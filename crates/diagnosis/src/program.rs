@@ -1,0 +1,424 @@
+//! The rules of all packs, made ready for one schema: which nodes to compute,
+//! in which order, and which streams they feed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::build::{Absence, Builder, Place};
+use crate::lanes::Sums;
+use crate::names::Name;
+use crate::node::{Factor, Node, NodeId};
+use crate::pseudo::Pseudo;
+use crate::rule::{Absent, Condition, Limit, Operand, Over, Pack, Rule, Which};
+use crate::scene::Scene;
+use crate::states::States;
+use crate::stream::*;
+
+/// A program for a schema.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    pub nodes: Vec<Node>,
+    pub slot_of: Vec<usize>,
+    pub slots: usize,
+    /// Nodes that several groups read, computed first.
+    pub shared: Vec<NodeId>,
+    pub groups: Vec<Group>,
+}
+
+/// What is judged at one place, with nodes that nobody else reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    pub order: Vec<NodeId>,
+    pub tracks: Vec<(NodeId, usize)>,
+    pub statistics: Vec<StatisticPlan>,
+    pub streams: Vec<StreamPlan>,
+}
+
+/// How a schema's nodes feed a statistic.
+#[derive(Clone, Debug)]
+pub(crate) struct StatisticPlan {
+    pub state: usize,
+    pub queue: NodeId,
+    pub value: NodeId,
+}
+
+/// What the caller asked for, as far as the program depends on it.
+pub(crate) struct Wanted<'a> {
+    pub role: Option<&'a str>,
+    pub expected: Option<(i64, i64)>,
+}
+
+/// Makes the program for a scene and finds or makes the states that it feeds.
+pub(crate) fn compile(packs: &[Pack], scene: &Scene<'_>, wanted: &Wanted<'_>, states: &mut States) -> Program {
+    let mut maker = Maker {
+        builder: Builder::new(scene),
+        states,
+        expected: wanted.expected,
+        groups: Vec::new(),
+        group_of: HashMap::new(),
+    };
+    for (pack, rules) in packs.iter().enumerate() {
+        for (at, rule) in rules.rules.iter().enumerate() {
+            let asked = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
+            if asked {
+                maker.rule(pack, at, rule);
+            }
+        }
+    }
+    maker.certainty();
+    let Maker { builder, groups, .. } = maker;
+    lay_out(builder.nodes, groups)
+}
+
+struct Maker<'a, 's> {
+    builder: Builder<'a>,
+    states: &'s mut States,
+    expected: Option<(i64, i64)>,
+    groups: Vec<Group>,
+    group_of: HashMap<String, usize>,
+}
+
+impl<'a> Maker<'a, '_> {
+    fn rule(&mut self, pack: usize, at: usize, rule: &Rule) {
+        let places = places(self.builder.scene, rule);
+        let mut judged = false;
+        let mut missing: BTreeSet<String> = BTreeSet::new();
+        for place in &places {
+            match self.stream(pack, at, rule, place) {
+                Ok(()) => judged = true,
+                Err(Absence::Missing(counter)) => {
+                    missing.insert(counter);
+                }
+                Err(Absence::Nowhere) => {}
+            }
+        }
+        let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();
+        // a machine without arrays has nothing to judge in them; one whose log has
+        // no disks at all cannot be judged by its disks
+        if !has_object && rule.object != "array" {
+            missing.extend(rule.conditions().map(|c| c.quantity.counter.id.clone()));
+        }
+        if rule.absent == Absent::Inapplicable && has_object {
+            missing.clear();
+        }
+        let state = &mut self.states.rules[pack][at];
+        state.judged |= judged;
+        state.missing.append(&mut missing);
+    }
+
+    fn stream(&mut self, pack: usize, at: usize, rule: &Rule, place: &Place<'a>) -> Result<(), Absence> {
+        let mut group = Group::default();
+        let mut plan = StreamPlan {
+            state: 0,
+            all: Vec::new(),
+            any: Vec::new(),
+            window: Vec::new(),
+            evidence: Vec::new(),
+            lazy: Vec::new(),
+        };
+        let mut conditions = vec![ConditionState::default(); rule.all.len() + rule.any.len()];
+        for (index, condition) in rule.all.iter().enumerate() {
+            if condition.is_of_window() {
+                let window = self.window(index, condition, place, &mut conditions[index], &mut group)?;
+                plan.window.push(window);
+            } else {
+                plan.all.push(self.condition(index, condition, place, &mut conditions[index], &mut group)?);
+            }
+        }
+        let mut absence = None;
+        for (index, condition) in rule.any.iter().enumerate() {
+            let index = rule.all.len() + index;
+            match self.condition(index, condition, place, &mut conditions[index], &mut group) {
+                Ok(condition) => plan.any.push(condition),
+                Err(missing) => absence = Some(missing),
+            }
+        }
+        // one of several ways to hold is enough to judge
+        if let (true, Some(missing)) = (plan.any.is_empty(), absence) {
+            return Err(missing);
+        }
+        let mut evidence = Vec::new();
+        for (position, name) in rule.evidence.iter().enumerate() {
+            match name.pseudo.filter(|p| p.is_of_window()) {
+                Some(kind) => {
+                    let statistic = self.statistic(kind, place, &mut group);
+                    evidence.push(statistic.map_or(EvidenceState::Mean(Sums::default()), EvidenceState::Statistic));
+                }
+                None => {
+                    if let Ok(node) = self.builder.name(name, place) {
+                        plan.evidence.push((position, node));
+                    }
+                    evidence.push(EvidenceState::Mean(Sums::default()));
+                }
+            }
+        }
+        plan.state = self.state(pack, at, place, conditions, evidence);
+        group.streams.push(plan);
+        self.join(place, group);
+        Ok(())
+    }
+
+    /// The stream's state, made where the instance is new.
+    fn state(
+        &mut self,
+        pack: usize,
+        rule: usize,
+        place: &Place<'_>,
+        conditions: Vec<ConditionState>,
+        evidence: Vec<EvidenceState>,
+    ) -> usize {
+        // instances together are one whoever they are at the moment
+        let key = match place {
+            Place::Together(..) => String::new(),
+            other => other.key(),
+        };
+        let fresh = || Stream::new(pack, rule, place.instance(), conditions, evidence);
+        self.states.stream((pack, rule, key), fresh)
+    }
+
+    fn join(&mut self, place: &Place<'_>, part: Group) {
+        let next = self.groups.len();
+        let at = *self.group_of.entry(place.key()).or_insert(next);
+        if at == next {
+            self.groups.push(Group::default());
+        }
+        let group = &mut self.groups[at];
+        for (node, track) in part.tracks {
+            if !group.tracks.contains(&(node, track)) {
+                group.tracks.push((node, track));
+            }
+        }
+        for plan in part.statistics {
+            if !group.statistics.iter().any(|s| s.state == plan.state) {
+                group.statistics.push(plan);
+            }
+        }
+        group.streams.extend(part.streams);
+    }
+
+    fn track(&mut self, node: NodeId, group: &mut Group) -> usize {
+        let key = self.builder.keys[node].clone();
+        let track = self.states.track(&key);
+        group.tracks.push((node, track));
+        track
+    }
+
+    fn condition(
+        &mut self,
+        at: usize,
+        condition: &Condition,
+        place: &Place<'a>,
+        state: &mut ConditionState,
+        group: &mut Group,
+    ) -> Result<ConditionPlan, Absence> {
+        let node = self.builder.quantity(&condition.quantity, place)?;
+        let limit = match &condition.limit {
+            Limit::Number(number) => LimitPlan::Number(*number),
+            Limit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, place)?, *times),
+        };
+        let change = match (condition.over, self.expected) {
+            (Over::Change { share }, Some((from, to))) => {
+                Some(from.saturating_add((to.saturating_sub(from) as f64 * share) as i64))
+            }
+            (Over::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
+            _ => None,
+        };
+        state.known = true;
+        state.adds_up = matches!(self.builder.nodes[node], Node::Cells { is_total: true, .. });
+        state.track = Some(self.track(node, group));
+        if let LimitPlan::Node(id, _) = limit {
+            state.limit_track = Some(self.track(id, group));
+        }
+        Ok(ConditionPlan { at, node, compare: condition.compare, limit, change })
+    }
+
+    fn window(
+        &mut self,
+        at: usize,
+        condition: &Condition,
+        place: &Place<'a>,
+        state: &mut ConditionState,
+        group: &mut Group,
+    ) -> Result<WindowPlan, Absence> {
+        state.known = true;
+        let quantity = &condition.quantity;
+        if matches!(condition.over, Over::Steadiness | Over::Trend) {
+            let node = self.builder.quantity(quantity, place)?;
+            state.track = Some(self.track(node, group));
+            return Ok(WindowPlan { at, spread: Some(node), means: Vec::new() });
+        }
+        let mut plan = WindowPlan { at, spread: None, means: Vec::new() };
+        let first = self.operand(&Operand::Counter(quantity.counter.clone()), 0, place, &mut plan, group)?;
+        let times = quantity.times.as_ref().map(|o| self.operand(o, 1, place, &mut plan, group)).transpose()?;
+        let over = quantity.over.as_ref().map(|o| self.operand(o, 2, place, &mut plan, group)).transpose()?;
+        let per = match self.builder.per(quantity.per, place)? {
+            Factor::One => OperandState::Number(1.0),
+            Factor::Number(number) => OperandState::Number(number),
+            Factor::Node(node) => {
+                plan.means.push((3, node));
+                OperandState::Mean(Sums::default())
+            }
+        };
+        let one = OperandState::Number(1.0);
+        let operands = [first, times.unwrap_or(one.clone()), over.unwrap_or(one), per];
+        state.operands = Some(Box::new(operands));
+        Ok(plan)
+    }
+
+    fn operand(
+        &mut self,
+        operand: &Operand,
+        position: usize,
+        place: &Place<'a>,
+        plan: &mut WindowPlan,
+        group: &mut Group,
+    ) -> Result<OperandState, Absence> {
+        let name = match operand {
+            Operand::Number(number) => return Ok(OperandState::Number(*number)),
+            Operand::Counter(name) => name,
+        };
+        match name.pseudo.filter(|p| p.is_of_window()) {
+            Some(kind) => Ok(OperandState::Statistic(self.statistic(kind, place, group)?)),
+            None => {
+                plan.means.push((position, self.builder.name(name, place)?));
+                Ok(OperandState::Mean(Sums::default()))
+            }
+        }
+    }
+
+    /// What limits the certainty of every verdict, whatever the rules ask for.
+    fn certainty(&mut self) {
+        let Ok(steal) = Name::settle("machine", "processor.steal") else { return };
+        if let Ok(node) = self.builder.name(&steal, &Place::Machine) {
+            let mut group = Group::default();
+            self.states.steal = Some(self.track(node, &mut group));
+            self.join(&Place::Machine, group);
+        }
+        self.states.has_pressure |= !self.builder.scene.instances("pressure").is_empty();
+    }
+
+    fn statistic(&mut self, kind: Pseudo, place: &Place<'a>, group: &mut Group) -> Result<usize, Absence> {
+        let value = match kind {
+            Pseudo::LightLoad => "avg_s_per_transfer",
+            _ => "transfers_per_s",
+        };
+        let mut node = |short: &str| {
+            let name = Name::settle("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
+            self.builder.name(&name, place)
+        };
+        let (queue, value) = (node("avg_queue_length")?, node(value)?);
+        let state = self.states.statistic(kind, place.key());
+        group.statistics.push(StatisticPlan { state, queue, value });
+        Ok(state)
+    }
+}
+
+/// Where a rule is judged.
+fn places<'a>(scene: &Scene<'a>, rule: &Rule) -> Vec<Place<'a>> {
+    if rule.object == "machine" {
+        return vec![Place::Machine];
+    }
+    let fits = |device: &&str| {
+        let class = scene.class(device);
+        (rule.classes.is_empty() || rule.classes.contains(&class)) && !rule.except_classes.contains(&class)
+    };
+    let devices = matches!(rule.object.as_str(), "physical_disk" | "array");
+    let keep = |names: Vec<&'a str>| -> Vec<&'a str> {
+        if devices { names.into_iter().filter(fits).collect() } else { names }
+    };
+    // the object's text must live as long as the scene's
+    let Some(object) = crate::names::objects().into_iter().find(|o| *o == rule.object) else { return Vec::new() };
+    let one = |names: Vec<&'a str>| names.into_iter().map(|name| Place::One(object, name)).collect();
+    match rule.which {
+        Which::Total => {
+            let all = keep(scene.all_of(object));
+            if all.is_empty() { Vec::new() } else { vec![Place::Together(object, all)] }
+        }
+        Which::Set => keep(scene.sets()).into_iter().map(Place::Set).collect(),
+        Which::Leaf if object == "physical_disk" => {
+            let leaves = scene.singles(object).into_iter().filter(|d| scene.is_leaf(d)).collect();
+            one(keep(leaves))
+        }
+        Which::Stacked => one(keep(scene.singles(object).into_iter().filter(|d| !scene.is_leaf(d)).collect())),
+        Which::Leaf | Which::All => one(keep(scene.singles(object))),
+    }
+}
+
+/// Settles the order of evaluation, what is shared, and the slots: shared
+/// nodes have their own, the others only within their group.
+fn lay_out(nodes: Vec<Node>, mut groups: Vec<Group>) -> Program {
+    const SHARED: usize = usize::MAX - 1;
+    const NOBODY: usize = usize::MAX;
+    let mut owner = vec![NOBODY; nodes.len()];
+    let mut eager: Vec<Vec<NodeId>> = Vec::new();
+    let mut lazy: Vec<Vec<Vec<NodeId>>> = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        let order = in_order(&nodes, eager_roots(group));
+        let of_streams: Vec<Vec<NodeId>> =
+            group.streams.iter().map(|s| in_order(&nodes, s.evidence.iter().map(|(_, node)| *node))).collect();
+        for &node in order.iter().chain(of_streams.iter().flatten()) {
+            owner[node] = if owner[node] == NOBODY || owner[node] == at { at } else { SHARED };
+        }
+        eager.push(order);
+        lazy.push(of_streams);
+    }
+    let mut program = Program { slot_of: vec![0; nodes.len()], ..Program::default() };
+    for (node, owner) in owner.iter().enumerate() {
+        if *owner == SHARED {
+            program.slot_of[node] = program.slots;
+            program.slots += 1;
+        }
+    }
+    let shared_slots = program.slots;
+    let mut done = vec![false; nodes.len()];
+    for order in &eager {
+        for &node in order {
+            if owner[node] == SHARED && !done[node] {
+                done[node] = true;
+                program.shared.push(node);
+            }
+        }
+    }
+    for ((group, order), of_streams) in groups.iter_mut().zip(eager).zip(lazy) {
+        group.order = order.into_iter().filter(|&node| owner[node] != SHARED).collect();
+        let mut next = shared_slots;
+        let mut placed: Vec<NodeId> = Vec::new();
+        for &node in group.order.iter().chain(of_streams.iter().flatten()) {
+            if owner[node] != SHARED && !placed.contains(&node) {
+                placed.push(node);
+                program.slot_of[node] = next;
+                next += 1;
+            }
+        }
+        for (stream, order) in group.streams.iter_mut().zip(of_streams) {
+            stream.lazy = order.into_iter().filter(|n| !group.order.contains(n) && !done[*n]).collect();
+        }
+        program.slots = program.slots.max(next);
+    }
+    program.nodes = nodes;
+    program.groups = groups;
+    program
+}
+
+/// Nodes that a group needs at every chunk.
+fn eager_roots(group: &Group) -> impl Iterator<Item = NodeId> {
+    let tracks = group.tracks.iter().map(|(node, _)| *node);
+    let statistics = group.statistics.iter().flat_map(|s| [s.queue, s.value]);
+    let windows = group.streams.iter().flat_map(|s| &s.window);
+    let means = windows.flat_map(|w| w.means.iter().map(|(_, node)| *node).chain(w.spread));
+    tracks.chain(statistics).chain(means)
+}
+
+/// The nodes and all that they read, operands first, each once.
+fn in_order(nodes: &[Node], roots: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+    let mut order: Vec<NodeId> = Vec::new();
+    let mut seen: BTreeSet<NodeId> = BTreeSet::new();
+    // a node is numbered after its operands, so that numbers are an order
+    let mut pending: Vec<NodeId> = roots.collect();
+    while let Some(node) = pending.pop() {
+        if seen.insert(node) {
+            pending.extend(nodes[node].operands());
+        }
+    }
+    order.extend(seen);
+    order
+}

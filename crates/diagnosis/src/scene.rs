@@ -1,0 +1,227 @@
+//! What a schema has, and how its instances stand on each other. Settled once
+//! for a schema and topology; nothing here is done tick by tick.
+
+use std::collections::HashMap;
+
+use diskwright_base::catalogue::OverInstances;
+use diskwright_base::{Catalogue, Class, Device, DeviceKind, Plan, Schema, Topology};
+
+use crate::Ceiling;
+
+/// The instances of a schema with their places in the topology.
+pub(crate) struct Scene<'a> {
+    pub topology: Option<&'a Topology>,
+    pub ceilings: &'a [Ceiling],
+    instances: HashMap<&'a str, Vec<&'a str>>,
+    /// The series of each instance, with their columns in the whole schema.
+    parts: HashMap<&'a str, (Schema, Vec<usize>)>,
+}
+
+/// Name that logs give to the sum over instances.
+fn is_total(instance: &str) -> bool {
+    instance.eq_ignore_ascii_case("_total")
+}
+
+impl<'a> Scene<'a> {
+    pub fn new(schema: &'a Schema, topology: Option<&'a Topology>, ceilings: &'a [Ceiling]) -> Scene<'a> {
+        let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut parts: HashMap<&str, (Schema, Vec<usize>)> = HashMap::new();
+        for (column, series) in schema.series.iter().enumerate() {
+            let object = series.counter.split_once('.').map_or("", |(object, _)| object);
+            let (part, columns) = parts.entry(&series.instance).or_default();
+            // an instance is new to its object where its part has no series of the object yet
+            let prefix = |s: &&diskwright_base::Series| s.counter.split_once('.').is_some_and(|(o, _)| o == object);
+            if !part.series.iter().rev().any(|s| prefix(&s)) {
+                instances.entry(object).or_default().push(&series.instance);
+            }
+            part.series.push(series.clone());
+            columns.push(column);
+        }
+        Scene { topology, ceilings, instances, parts }
+    }
+
+    /// Every instance of an object, in the schema's order.
+    pub fn instances(&self, object: &str) -> &[&'a str] {
+        self.instances.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    /// True where any series is about this instance.
+    pub fn has(&self, instance: &str) -> bool {
+        self.parts.contains_key(instance)
+    }
+
+    /// How to compute a counter of an instance, if the schema has what it takes.
+    pub fn plan(&self, counter: &str, instance: &str) -> Option<Plan> {
+        let (part, columns) = self.parts.get(instance)?;
+        Some(Plan::resolve(Catalogue::builtin(), part, counter, instance)?.renumbered(columns))
+    }
+
+    /// The instances to judge one by one: without the log's own sum, unless
+    /// there is nothing else.
+    pub fn singles(&self, object: &str) -> Vec<&'a str> {
+        let all = self.instances(object);
+        let single: Vec<&str> = all.iter().copied().filter(|i| !is_total(i)).collect();
+        if single.is_empty() { all.to_vec() } else { single }
+    }
+
+    /// The log's own sum over an object's instances.
+    pub fn own_total(&self, object: &str) -> Option<&'a str> {
+        self.instances(object).iter().copied().find(|i| is_total(i))
+    }
+
+    /// A device of the topology.
+    pub fn device(&self, name: &str) -> Option<&'a Device> {
+        self.topology.and_then(|t| t.device(name))
+    }
+
+    /// True where nothing that is measured lies below the device.
+    pub fn is_leaf(&self, name: &str) -> bool {
+        match self.device(name) {
+            Some(device) => device.kind != DeviceKind::Partition && device.below.is_empty(),
+            None => !self.looks_stacked(name),
+        }
+    }
+
+    /// A log that shows no topology still names its devices after their drivers.
+    fn looks_stacked(&self, name: &str) -> bool {
+        let numbered = |prefix: &str| {
+            name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let partition = || {
+            let disk = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            let disk = match disk.strip_suffix('p') {
+                Some(whole) if whole.ends_with(|c: char| c.is_ascii_digit()) => whole,
+                _ => disk,
+            };
+            disk != name && !disk.is_empty() && self.instances("physical_disk").contains(&disk)
+        };
+        ["md", "dm-", "loop"].into_iter().any(numbered) || partition()
+    }
+
+    /// Class of a device.
+    pub fn class(&self, name: &str) -> Class {
+        match self.device(name) {
+            Some(device) => device.class,
+            None if name.starts_with("zram") || name.starts_with("ram") => Class::Memory,
+            None => Class::Unknown,
+        }
+    }
+
+    /// The machine's measured disks: leaves that are not memory, each once.
+    pub fn disks(&self) -> Vec<&'a str> {
+        let singles = self.singles("physical_disk");
+        let leaves = singles.iter().copied().filter(|d| self.is_leaf(d) && self.class(d) != Class::Memory);
+        let leaves: Vec<&str> = leaves.collect();
+        // a log of stacked devices alone has nothing better
+        if leaves.is_empty() {
+            singles.into_iter().filter(|d| self.class(d) != Class::Memory).collect()
+        } else {
+            leaves
+        }
+    }
+
+    /// Arrays of at least two measured or two known members.
+    pub fn sets(&self) -> Vec<&'a str> {
+        let Some(topology) = self.topology else { return Vec::new() };
+        let measured = |name: &str| self.instances("physical_disk").contains(&name);
+        let is_set = |d: &&Device| d.level.is_some() && topology.spindles(&d.name) > 1;
+        let seen = |d: &&Device| measured(&d.name) || !self.members(&d.name).is_empty();
+        topology.devices.iter().filter(is_set).filter(seen).map(|d| d.name.as_str()).collect()
+    }
+
+    /// The measured leaves under a device; itself, where it is one.
+    pub fn members(&self, name: &'a str) -> Vec<&'a str> {
+        let measured = self.instances("physical_disk");
+        let leaves = self.topology.map_or_else(|| vec![name], |t| t.leaves(name));
+        // the schema's own texts, so that they live as long
+        measured.iter().copied().filter(|m| leaves.contains(m)).collect()
+    }
+
+    /// Devices under an instance of an object that is no device itself.
+    pub fn disks_below(&self, object: &str, instance: &'a str) -> Vec<&'a str> {
+        let device = match object {
+            "physical_disk" | "array" => instance,
+            "cgroup" => match instance.rsplit_once('@') {
+                Some((_, device)) => device,
+                None => return Vec::new(),
+            },
+            "logical_disk" => {
+                let mount = self.topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == instance));
+                mount.map_or(instance, |f| f.device.as_str())
+            }
+            _ => return Vec::new(),
+        };
+        self.members(device)
+    }
+
+    /// The largest array over a device.
+    pub fn set_over(&self, name: &str) -> Option<&'a str> {
+        let sets = self.topology?.sets_over(name);
+        let largest = sets.into_iter().max_by_key(|d| self.members(&d.name).len());
+        largest.map(|d| d.name.as_str()).filter(|set| self.members(set).len() > 1)
+    }
+
+    /// The instances whose sum or mean stands for all of an object.
+    pub fn all_of(&self, object: &str) -> Vec<&'a str> {
+        let singles = self.singles(object);
+        match object {
+            "physical_disk" => self.disks(),
+            "processor" => self.own_total(object).map_or(singles, |total| vec![total]),
+            "network" => singles.into_iter().filter(|i| *i != "lo").collect(),
+            "cgroup" if singles.contains(&"/") => vec!["/"],
+            _ => singles,
+        }
+    }
+}
+
+/// How a counter adds up over instances.
+pub(crate) fn over_instances(counter: &str) -> OverInstances {
+    Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Level, Series};
+
+    use super::*;
+
+    fn schema(disks: &[&str]) -> Schema {
+        let series =
+            |disk: &&str| Series { counter: "physical_disk.reads".into(), instance: disk.to_string(), scale: 1.0 };
+        Schema { series: disks.iter().map(series).collect() }
+    }
+
+    #[test]
+    fn without_a_topology_names_tell_what_is_stacked() {
+        let schema = schema(&["sda", "sda1", "nvme0n1", "nvme0n1p2", "md0", "dm-3", "loop7", "zram0", "_Total"]);
+        let scene = Scene::new(&schema, None, &[]);
+        assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
+        assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
+        assert_eq!(scene.class("zram0"), Class::Memory);
+    }
+
+    #[test]
+    fn the_same_disk_is_counted_once() {
+        let device = |name: &str, below: &[&str], level| Device {
+            name: name.into(),
+            below: below.iter().map(|s| s.to_string()).collect(),
+            level,
+            ..Device::default()
+        };
+        let topology = Topology {
+            devices: vec![
+                device("sda", &[], None),
+                device("sdb", &[], None),
+                device("md0", &["sda", "sdb"], Some(Level::Raid1)),
+                device("dm-0", &["md0"], None),
+            ],
+            ..Topology::default()
+        };
+        let schema = schema(&["sda", "sdb", "md0", "dm-0"]);
+        let scene = Scene::new(&schema, Some(&topology), &[]);
+        assert_eq!(scene.disks(), ["sda", "sdb"]);
+        assert_eq!(scene.sets(), ["md0"]);
+        assert_eq!(scene.set_over("sdb"), Some("md0"));
+        assert_eq!(scene.disks_below("cgroup", "/a/b@dm-0"), ["sda", "sdb"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Everything that is collected over the window. It grows with the instances
+//! that were seen, not with time; where instances come and go without end
+//! (containers), those that are gone and never mattered are forgotten.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::lanes::Sums;
+use crate::pseudo::Pseudo;
+use crate::rule::Pack;
+use crate::spread::Spread;
+use crate::stream::Stream;
+use crate::window::Track;
+
+/// A value of the whole window about a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Statistic {
+    pub kind: Pseudo,
+    pub sums: Sums,
+    pub spread: Spread,
+}
+
+impl Statistic {
+    /// Its value at the end of the window.
+    pub fn value(&self) -> Option<f64> {
+        match self.kind {
+            Pseudo::LightLoad => self.sums.mean(),
+            _ => self.spread.steadiness(),
+        }
+    }
+}
+
+/// What is known of a rule apart from its streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleState {
+    /// It was judged at some instance.
+    pub judged: bool,
+    /// Counters for want of which it could not be.
+    pub missing: BTreeSet<String>,
+}
+
+/// Everything collected so far. It grows with the instances, not with time.
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    pub streams: Vec<Stream>,
+    stream_of: HashMap<(usize, usize, String), usize>,
+    pub tracks: Vec<Track>,
+    track_of: HashMap<String, usize>,
+    pub statistics: Vec<Statistic>,
+    statistic_of: HashMap<(Pseudo, String), usize>,
+    /// By pack, then by rule.
+    pub rules: Vec<Vec<RuleState>>,
+    /// Track of the share of time that the host withheld.
+    pub steal: Option<usize>,
+    /// Pressure stall information was there.
+    pub has_pressure: bool,
+    /// Streams forgotten because their instances were gone.
+    pub forgotten: u64,
+    prune_at: usize,
+}
+
+/// Streams that are kept before any is forgotten.
+const STREAMS: usize = 16_384;
+
+impl States {
+    pub fn new(packs: &[Pack]) -> States {
+        let rules = packs.iter().map(|p| vec![RuleState::default(); p.rules.len()]).collect();
+        States { rules, ..States::default() }
+    }
+
+    /// The state of a rule at a place, made where there is none.
+    pub fn stream(&mut self, key: (usize, usize, String), fresh: impl FnOnce() -> Stream) -> usize {
+        if let Some(&stream) = self.stream_of.get(&key) {
+            return stream;
+        }
+        self.streams.push(fresh());
+        self.stream_of.insert(key, self.streams.len() - 1);
+        self.streams.len() - 1
+    }
+
+    /// Forgets what is gone and never mattered, once there is much of it.
+    /// Programs made before are void. `present` tells what the schema has.
+    pub fn prune(&mut self, present: impl Fn(&str) -> bool) {
+        if self.streams.len() < self.prune_at.max(STREAMS) {
+            return;
+        }
+        let mut gone: Vec<usize> = (0..self.streams.len())
+            .filter(|&s| !self.streams[s].instance.is_empty() && !present(&self.streams[s].instance))
+            .collect();
+        // the longest to hold stay, up to a share of the room
+        gone.sort_by_key(|&s| self.streams[s].held_ns);
+        let held = gone.iter().filter(|&&s| self.streams[s].held_ns > 0).count();
+        gone.truncate(gone.len() - held.min(STREAMS / 4));
+        let gone: BTreeSet<usize> = gone.into_iter().collect();
+        self.forgotten += gone.len() as u64;
+        self.drop_streams(&gone);
+        self.drop_tracks();
+        self.prune_at = 2 * self.streams.len();
+    }
+
+    fn drop_streams(&mut self, gone: &BTreeSet<usize>) {
+        let mut kept = Vec::new();
+        let mut number = vec![0; self.streams.len()];
+        for (at, stream) in std::mem::take(&mut self.streams).into_iter().enumerate() {
+            if !gone.contains(&at) {
+                number[at] = kept.len();
+                kept.push(stream);
+            }
+        }
+        self.streams = kept;
+        self.stream_of.retain(|_, stream| !gone.contains(stream));
+        self.stream_of.values_mut().for_each(|stream| *stream = number[*stream]);
+    }
+
+    /// Drops the tracks that no stream reads any more.
+    fn drop_tracks(&mut self) {
+        let conditions = self.streams.iter().flat_map(|s| &s.conditions);
+        let mut wanted: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
+        wanted.extend(self.steal);
+        let mut number = vec![0; self.tracks.len()];
+        let mut kept = Vec::new();
+        for (at, track) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
+            if wanted.contains(&at) {
+                number[at] = kept.len();
+                kept.push(track);
+            }
+        }
+        self.tracks = kept;
+        self.track_of.retain(|_, track| wanted.contains(track));
+        self.track_of.values_mut().for_each(|track| *track = number[*track]);
+        let renumber = |track: &mut usize| *track = number[*track];
+        for condition in self.streams.iter_mut().flat_map(|s| &mut s.conditions) {
+            condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
+        }
+        self.steal.iter_mut().for_each(renumber);
+    }
+
+    /// The track of a node, by its key, made where there is none.
+    pub fn track(&mut self, key: &str) -> usize {
+        if let Some(&track) = self.track_of.get(key) {
+            return track;
+        }
+        self.tracks.push(Track::default());
+        self.track_of.insert(key.to_owned(), self.tracks.len() - 1);
+        self.tracks.len() - 1
+    }
+
+    /// The statistic of a device, made where there is none.
+    pub fn statistic(&mut self, kind: Pseudo, key: String) -> usize {
+        let next = self.statistics.len();
+        let state = *self.statistic_of.entry((kind, key)).or_insert(next);
+        if state == next {
+            self.statistics.push(Statistic { kind, sums: Sums::default(), spread: Spread::default() });
+        }
+        state
+    }
+}

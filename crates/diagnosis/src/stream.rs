@@ -1,0 +1,415 @@
+//! One rule at one instance over the whole window: how long it held, when,
+//! and what its quantities were while it did. States outlive schemas; they
+//! are fed a chunk of ticks at a time.
+
+use crate::lanes::Sums;
+use crate::node::{Columns, NodeId, Slot};
+use crate::rule::Compare;
+use crate::spread::Spread;
+
+/// What a rule collects at an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub pack: usize,
+    pub rule: usize,
+    pub instance: String,
+    pub judged_ns: u64,
+    pub held_ns: u64,
+    pub held_ticks: u64,
+    run_ns: u64,
+    pub longest_ns: u64,
+    /// Start of the first and end of the last tick at which the rule held.
+    pub first_ns: i64,
+    pub last_ns: i64,
+    pub conditions: Vec<ConditionState>,
+    pub evidence: Vec<EvidenceState>,
+}
+
+/// What is collected for one condition of a stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConditionState {
+    /// Mean over the window of the quantity and of a limit that is a counter.
+    pub track: Option<usize>,
+    pub limit_track: Option<usize>,
+    /// The log has what the condition needs.
+    pub known: bool,
+    /// The quantity is an amount that adds up.
+    pub adds_up: bool,
+    /// Time at which the rule held and this condition with it.
+    pub held_ns: u64,
+    /// The quantity and its limit at those ticks.
+    pub value: Sums,
+    pub limit: Sums,
+    pub baseline: Baseline,
+    pub spread: Spread,
+    /// For a condition with counters of the window: its counter, times, over and per.
+    pub operands: Option<Box<[OperandState; 4]>>,
+}
+
+/// The first part of the window, for changes against it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Baseline {
+    pub sums: Sums,
+    closed: bool,
+}
+
+/// An operand of a condition of the window.
+#[derive(Clone, Debug)]
+pub(crate) enum OperandState {
+    Number(f64),
+    /// Mean while the rule held.
+    Mean(Sums),
+    /// A statistic, by its number.
+    Statistic(usize),
+}
+
+/// A counter shown beside a finding.
+#[derive(Clone, Debug)]
+pub(crate) enum EvidenceState {
+    Mean(Sums),
+    Statistic(usize),
+}
+
+/// How a schema's nodes feed a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamPlan {
+    pub state: usize,
+    pub all: Vec<ConditionPlan>,
+    pub any: Vec<ConditionPlan>,
+    /// Conditions of the window: judged at the end, over the ticks at which the others held.
+    pub window: Vec<WindowPlan>,
+    /// Nodes of the evidence, by position.
+    pub evidence: Vec<(usize, NodeId)>,
+    /// What to compute before the evidence can be read, in order.
+    pub lazy: Vec<NodeId>,
+}
+
+/// A condition that is compared at each tick.
+#[derive(Clone, Debug)]
+pub(crate) struct ConditionPlan {
+    /// Position among the rule's conditions.
+    pub at: usize,
+    pub node: NodeId,
+    pub compare: Compare,
+    pub limit: LimitPlan,
+    /// For a change: end of the baseline, nanoseconds since 1970.
+    pub change: Option<i64>,
+}
+
+/// What a condition compares with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LimitPlan {
+    Number(f64),
+    Node(NodeId, f64),
+}
+
+/// A condition of the window.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowPlan {
+    pub at: usize,
+    /// The quantity whose steadiness or trend is asked for.
+    pub spread: Option<NodeId>,
+    /// Operands, by position, that are means of nodes.
+    pub means: Vec<(usize, NodeId)>,
+}
+
+/// Times of a chunk's ticks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times {
+    /// Length; `NaN` where unknown.
+    pub seconds: Vec<f64>,
+    pub ns: Vec<u64>,
+    pub starts: Vec<i64>,
+    pub ends: Vec<i64>,
+    pub total_ns: u64,
+    /// Start of the window.
+    pub origin_ns: i64,
+    /// Number of the first tick in the whole log.
+    pub number: usize,
+}
+
+/// Reused room for masks and ratios.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch {
+    held: Vec<u8>,
+    judged: Vec<u8>,
+    one: Vec<u8>,
+    ratios: Vec<Slot>,
+}
+
+/// A condition's columns.
+struct View<'a> {
+    values: &'a [f64],
+    weights: &'a [f64],
+    compare: Compare,
+    limit: Limit<'a>,
+    gap: bool,
+}
+
+enum Limit<'a> {
+    Number(f64),
+    Column { values: &'a [f64], weights: &'a [f64], times: f64 },
+}
+
+impl View<'_> {
+    /// Whether it holds at a tick; `None` for a gap.
+    fn at(&self, at: usize) -> Option<bool> {
+        let (limit, weight) = match self.limit {
+            Limit::Number(limit) => (limit, 0.0),
+            Limit::Column { values, weights, times } => (values[at] * times, weights[at]),
+        };
+        let gap = self.weights[at].is_nan() || weight.is_nan();
+        (!gap).then(|| self.compare.holds(self.values[at], limit))
+    }
+
+    /// Sets `out` to 1 where it holds; only for columns without gaps.
+    fn fill(&self, out: &mut [u8]) {
+        match self.compare {
+            Compare::Above => self.fill_by(out, |v, limit| v > limit),
+            Compare::AtLeast => self.fill_by(out, |v, limit| v >= limit),
+            Compare::Below => self.fill_by(out, |v, limit| v < limit),
+            Compare::AtMost => self.fill_by(out, |v, limit| v <= limit),
+        }
+    }
+
+    #[inline(always)]
+    fn fill_by(&self, out: &mut [u8], holds: impl Fn(f64, f64) -> bool) {
+        match self.limit {
+            Limit::Number(limit) => {
+                for (out, &v) in out.iter_mut().zip(self.values) {
+                    *out = u8::from(holds(v, limit));
+                }
+            }
+            Limit::Column { values, times, .. } => {
+                for ((out, &v), &limit) in out.iter_mut().zip(self.values).zip(values) {
+                    *out = u8::from(holds(v, limit * times));
+                }
+            }
+        }
+    }
+}
+
+impl ConditionPlan {
+    fn view<'a>(&self, columns: &'a Columns<'_>, ratios: &'a [Slot]) -> View<'a> {
+        let slot = if self.change.is_some() { &ratios[self.at] } else { columns.of(self.node) };
+        let (limit, limit_gap) = match self.limit {
+            LimitPlan::Number(limit) => (Limit::Number(limit), false),
+            LimitPlan::Node(id, times) => {
+                let limit = columns.of(id);
+                (Limit::Column { values: &limit.values, weights: &limit.weights, times }, limit.gap)
+            }
+        };
+        View { values: &slot.values, weights: &slot.weights, compare: self.compare, limit, gap: slot.gap || limit_gap }
+    }
+}
+
+impl Stream {
+    /// A stream that has seen nothing.
+    pub fn new(
+        pack: usize,
+        rule: usize,
+        instance: &str,
+        conditions: Vec<ConditionState>,
+        evidence: Vec<EvidenceState>,
+    ) -> Stream {
+        Stream {
+            pack,
+            rule,
+            instance: instance.to_owned(),
+            judged_ns: 0,
+            held_ns: 0,
+            held_ticks: 0,
+            run_ns: 0,
+            longest_ns: 0,
+            first_ns: 0,
+            last_ns: 0,
+            conditions,
+            evidence,
+        }
+    }
+
+    /// Takes in a chunk. True where the rule held at any of its ticks, so that
+    /// the evidence has to be read.
+    pub fn judge(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> bool {
+        let count = times.ns.len();
+        for masks in [&mut scratch.held, &mut scratch.judged, &mut scratch.one] {
+            masks.resize(count, 0);
+        }
+        for condition in plan.all.iter().chain(&plan.any) {
+            if let Some(until_ns) = condition.change {
+                let state = &mut self.conditions[condition.at].baseline;
+                if scratch.ratios.len() <= condition.at {
+                    scratch.ratios.resize_with(condition.at + 1, Slot::default);
+                }
+                state.relate(until_ns, columns.of(condition.node), times, &mut scratch.ratios[condition.at]);
+            }
+        }
+        let gaps = times.total_ns == 0
+            || times.ns.contains(&0)
+            || plan.all.iter().chain(&plan.any).any(|c| c.view(columns, &scratch.ratios).gap);
+        let judged_ns =
+            if gaps { carefully(plan, columns, times, scratch) } else { quickly(plan, columns, times, scratch) };
+        self.judged_ns += judged_ns;
+        let held = scratch.held.iter().map(|&h| usize::from(h)).sum::<usize>();
+        self.time(held, judged_ns, times, scratch);
+        if !plan.window.is_empty() {
+            self.window(plan, columns, times, scratch);
+        }
+        if held > 0 {
+            self.values(plan, columns, times, scratch);
+        }
+        held > 0
+    }
+
+    /// Adds up when it held and for how long.
+    fn time(&mut self, held: usize, judged_ns: u64, times: &Times, scratch: &Scratch) {
+        if held == 0 {
+            // a chunk of nothing but gaps does not break a stretch
+            if judged_ns > 0 {
+                self.run_ns = 0;
+            }
+            return;
+        }
+        for at in 0..times.ns.len() {
+            if scratch.held[at] != 0 {
+                if self.held_ticks == 0 {
+                    self.first_ns = times.starts[at];
+                }
+                self.held_ticks += 1;
+                self.held_ns += times.ns[at];
+                self.run_ns += times.ns[at];
+                self.last_ns = times.ends[at];
+                self.longest_ns = self.longest_ns.max(self.run_ns);
+            } else if scratch.judged[at] != 0 {
+                self.run_ns = 0;
+            }
+        }
+    }
+
+    /// Collects the leading quantities over the ticks at which it held.
+    fn values(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) {
+        let leads = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
+        for lead in leads {
+            let view = lead.view(columns, &scratch.ratios);
+            for at in 0..scratch.held.len() {
+                scratch.one[at] = u8::from(scratch.held[at] != 0 && (leads.len() == 1 || view.at(at) == Some(true)));
+            }
+            let state = &mut self.conditions[lead.at];
+            state.held_ns += times.ns.iter().zip(&scratch.one).map(|(ns, &m)| ns * u64::from(m)).sum::<u64>();
+            state.value.add_held(times.number, view.values, view.weights, &scratch.one);
+            if let Limit::Column { values, weights, .. } = view.limit {
+                state.limit.add_held(times.number, values, weights, &scratch.one);
+            }
+        }
+    }
+
+    /// Feeds the conditions of the window.
+    fn window(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &Scratch) {
+        for window in &plan.window {
+            let state = &mut self.conditions[window.at];
+            if let Some(node) = window.spread {
+                let slot = columns.of(node);
+                for at in 0..scratch.held.len() {
+                    if scratch.held[at] != 0 {
+                        let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
+                        state.spread.held(slot.values[at], slot.weights[at], days);
+                    } else if scratch.judged[at] != 0 {
+                        state.spread.broken();
+                    }
+                }
+            }
+            let Some(operands) = &mut state.operands else { continue };
+            for &(operand, node) in &window.means {
+                let slot = columns.of(node);
+                if let OperandState::Mean(sums) = &mut operands[operand] {
+                    sums.add_held(times.number, &slot.values, &slot.weights, &scratch.held);
+                }
+            }
+        }
+    }
+
+    /// Collects the evidence over the ticks at which it held; its nodes must be computed.
+    pub fn read_evidence(&mut self, plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &Scratch) {
+        for &(at, node) in &plan.evidence {
+            let slot = columns.of(node);
+            if let EvidenceState::Mean(sums) = &mut self.evidence[at] {
+                sums.add_held(times.number, &slot.values, &slot.weights, &scratch.held);
+            }
+        }
+    }
+}
+
+impl Baseline {
+    /// The quantity relative to its mean before `until_ns`, into `out`; the
+    /// ticks of that first part are gaps there.
+    fn relate(&mut self, until_ns: i64, slot: &Slot, times: &Times, out: &mut Slot) {
+        let count = slot.values.len();
+        out.values.resize(count, 0.0);
+        out.weights.resize(count, 0.0);
+        let mut first = 0;
+        while !self.closed && first < count {
+            if times.starts[first] >= until_ns {
+                self.closed = true;
+                break;
+            }
+            self.sums.one(times.number + first, slot.values[first], slot.weights[first]);
+            first += 1;
+        }
+        let mean = self.sums.mean().unwrap_or(f64::NAN);
+        for at in 0..count {
+            let gap = at < first || mean.is_nan();
+            out.values[at] = slot.values[at] / mean;
+            out.weights[at] = if gap { f64::NAN } else { slot.weights[at] };
+        }
+        out.gap = slot.gap || first > 0 || mean.is_nan();
+    }
+}
+
+/// Masks for columns without gaps: everything is judged.
+fn quickly(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
+    let Scratch { held, judged, one, ratios } = scratch;
+    judged.fill(1);
+    match plan.all.split_first() {
+        None => held.fill(1),
+        Some((first, rest)) => {
+            first.view(columns, ratios).fill(held);
+            for condition in rest {
+                condition.view(columns, ratios).fill(one);
+                held.iter_mut().zip(one.iter()).for_each(|(held, one)| *held &= one);
+            }
+        }
+    }
+    if let Some((first, rest)) = plan.any.split_first() {
+        // `judged` serves as the third mask until it is filled again
+        first.view(columns, ratios).fill(judged);
+        for condition in rest {
+            condition.view(columns, ratios).fill(one);
+            judged.iter_mut().zip(one.iter()).for_each(|(any, one)| *any |= one);
+        }
+        held.iter_mut().zip(judged.iter()).for_each(|(held, any)| *held &= any);
+        judged.fill(1);
+    }
+    times.total_ns
+}
+
+/// Masks tick by tick, with gaps neither for nor against: what is certain in
+/// spite of one counts (a condition that fails makes `all` fail whatever the
+/// others are).
+fn carefully(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
+    let Scratch { held, judged, ratios, .. } = scratch;
+    let mut judged_ns = 0;
+    for at in 0..times.ns.len() {
+        let of = |list: &[ConditionPlan], what: Option<bool>| {
+            list.iter().any(|condition| condition.view(columns, ratios).at(at) == what)
+        };
+        let fails = of(&plan.all, Some(false));
+        let unknown = of(&plan.all, None);
+        let any = plan.any.is_empty() || of(&plan.any, Some(true));
+        let none = !any && !of(&plan.any, None);
+        let holds = !fails && !unknown && any && times.ns[at] > 0;
+        held[at] = u8::from(holds);
+        judged[at] = u8::from((holds || fails || none) && times.ns[at] > 0);
+        judged_ns += times.ns[at] * u64::from(judged[at]);
+    }
+    judged_ns
+}

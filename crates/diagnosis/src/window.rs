@@ -1,0 +1,216 @@
+//! The window that was watched, and the buckets into which it is cut for
+//! sparklines. The buckets widen as the window grows, so that a log of a year
+//! needs no more memory than one of a minute.
+
+use diskwright_base::{Frame, Tick};
+
+use crate::lanes::Sums;
+
+/// Points of a sparkline at most.
+pub(crate) const POINTS: usize = 60;
+
+/// What was watched so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Start of the first tick, nanoseconds since 1970.
+    pub from_ns: i64,
+    /// End of the last tick.
+    pub to_ns: i64,
+    /// Running time covered.
+    pub elapsed_ns: u64,
+    /// Ticks seen.
+    pub ticks: u64,
+    /// Width of a bucket.
+    width_ns: i64,
+    /// How often the width was doubled.
+    doublings: u32,
+    bucket: usize,
+}
+
+/// Ticks of a chunk that fall into one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub start: usize,
+    pub end: usize,
+    pub bucket: usize,
+    pub doublings: u32,
+}
+
+/// Nanoseconds since 1970 at which a tick began.
+pub(crate) fn start_of(tick: &Tick) -> i64 {
+    tick.time_ns.saturating_sub(i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX))
+}
+
+impl Window {
+    /// A window; where its ends are known beforehand the buckets fit it.
+    pub fn new(expected: Option<(i64, i64)>) -> Window {
+        match expected {
+            Some((from, to)) if to > from => Window {
+                width_ns: (to.saturating_sub(from) / POINTS as i64).max(1),
+                from_ns: from,
+                ..Window::default()
+            },
+            _ => Window { width_ns: 1_000_000_000, ..Window::default() },
+        }
+    }
+
+    /// Takes in the ticks `range` of a frame and cuts them by bucket.
+    pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<Segment>) {
+        segments.clear();
+        for (at, tick) in frame.ticks()[range].iter().enumerate() {
+            let start = start_of(tick);
+            if self.ticks == 0 {
+                self.from_ns = start;
+            }
+            self.ticks += 1;
+            self.elapsed_ns += tick.elapsed_ns;
+            self.to_ns = tick.time_ns;
+            let mut bucket = self.bucket_at(start);
+            while bucket >= 2 * POINTS {
+                self.width_ns = self.width_ns.saturating_mul(2);
+                self.doublings += 1;
+                self.bucket /= 2;
+                bucket = self.bucket_at(start);
+            }
+            // a clock that is set back stays in the last bucket
+            self.bucket = self.bucket.max(bucket);
+            match segments.last_mut() {
+                Some(last) if last.bucket == self.bucket && last.doublings == self.doublings => last.end = at + 1,
+                _ => segments.push(Segment { start: at, end: at + 1, bucket: self.bucket, doublings: self.doublings }),
+            }
+        }
+    }
+
+    fn bucket_at(&self, start: i64) -> usize {
+        usize::try_from(start.saturating_sub(self.from_ns) / self.width_ns).unwrap_or(0)
+    }
+
+    /// Seconds of running time covered.
+    pub fn seconds(&self) -> f64 {
+        self.elapsed_ns as f64 / 1e9
+    }
+}
+
+/// A quantity's means by bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    /// Complete buckets: sum of products, sum of weights.
+    done: Vec<(f64, f64)>,
+    current: Sums,
+    bucket: usize,
+    doublings: u32,
+}
+
+impl Track {
+    /// Adds a chunk's columns; `number` is that of the chunk's first tick.
+    pub fn add(&mut self, number: usize, segments: &[Segment], values: &[f64], weights: &[f64]) {
+        for segment in segments {
+            if segment.bucket != self.bucket || segment.doublings != self.doublings {
+                self.advance(segment);
+            }
+            let range = segment.start..segment.end;
+            self.current.add(number + segment.start, &values[range.clone()], &weights[range]);
+        }
+    }
+
+    fn advance(&mut self, segment: &Segment) {
+        self.close();
+        while self.doublings < segment.doublings {
+            let pair = |pair: &[(f64, f64)]| pair.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+            self.done = self.done.chunks(2).map(pair).collect();
+            self.doublings += 1;
+        }
+        self.bucket = segment.bucket;
+    }
+
+    /// Puts the current bucket to the complete ones.
+    fn close(&mut self) {
+        if self.done.len() <= self.bucket {
+            self.done.resize(self.bucket + 1, (0.0, 0.0));
+        }
+        let (product, weight) = &mut self.done[self.bucket];
+        *product += self.current.product();
+        *weight += self.current.weight();
+        self.current = Sums::default();
+    }
+
+    /// Mean over the window; `None` where there was nothing to measure.
+    pub fn mean(&self) -> Option<f64> {
+        let mut track = self.clone();
+        track.close();
+        let (product, weight) = track.done.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        (weight > 0.0).then(|| product / weight)
+    }
+
+    /// Means of at most [`POINTS`] parts of the window, `None` for a gap.
+    pub fn points(&self) -> Vec<Option<f64>> {
+        let mut track = self.clone();
+        track.close();
+        let mut buckets = track.done;
+        if buckets.len() == POINTS + 1 {
+            // the last tick ended a little after the time that was set
+            let (product, weight) = buckets.pop().unwrap_or_default();
+            if let Some(last) = buckets.last_mut() {
+                *last = (last.0 + product, last.1 + weight);
+            }
+        }
+        let step = buckets.len().div_ceil(POINTS).max(1);
+        let mean = |part: &[(f64, f64)]| {
+            let (product, weight) = part.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+            (weight > 0.0).then(|| product / weight)
+        };
+        buckets.chunks(step).map(mean).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::Schema;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn frame(ticks: usize) -> Frame {
+        let mut frame = Frame::new(Arc::new(Schema::default()), ticks);
+        for i in 0..ticks {
+            frame.push(Tick { time_ns: (i as i64 + 1) * SECOND, elapsed_ns: SECOND as u64 }, &[]);
+        }
+        frame
+    }
+
+    fn run(ticks: usize, cut: usize, expected: Option<(i64, i64)>) -> (Window, Track) {
+        let frame = frame(ticks);
+        let (mut window, mut track, mut segments) = (Window::new(expected), Track::default(), Vec::new());
+        for start in (0..ticks).step_by(cut) {
+            let end = (start + cut).min(ticks);
+            window.watch(&frame, start..end, &mut segments);
+            let values: Vec<f64> = (start..end).map(|i| 1.0 / (i as f64 + 1.5)).collect();
+            track.add(start, &segments, &values, &vec![1.0; end - start]);
+        }
+        (window, track)
+    }
+
+    #[test]
+    fn a_known_window_gives_its_sixty_points() {
+        let (window, track) = run(600, 7, Some((0, 600 * SECOND)));
+        assert_eq!(window.seconds(), 600.0);
+        let points = track.points();
+        assert_eq!(points.len(), 60);
+        let first: f64 = (0..10).map(|i| 1.0 / (i as f64 + 1.5)).sum::<f64>() / 10.0;
+        assert!((points[0].unwrap() - first).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_unknown_window_widens_its_buckets_and_cutting_changes_nothing() {
+        let (_, whole) = run(100_000, 100_000, None);
+        assert!(whole.done.len() <= 2 * POINTS && whole.points().len() <= POINTS);
+        for cut in [1, 3, 256, 9_999] {
+            let (_, track) = run(100_000, cut, None);
+            assert_eq!(track.points(), whole.points(), "cut {cut}");
+            assert_eq!(track.mean(), whole.mean());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What the verdict says in words.
+
+use diskwright_base::units::{digits, display};
+
+use crate::outcome::{Measured, Outcome, over_window, unit_of};
+use crate::rule::{Bottleneck, Condition, Over};
+use crate::verdict::Finding;
+
+/// A value with its unit; a bare number where there is none.
+pub(crate) fn value_text(value: f64, unit: &str) -> String {
+    display(value, unit)
+}
+
+/// A limit, without repeating a unit that needs no telling.
+fn limit_text(limit: f64, unit: &str) -> String {
+    match unit {
+        "requests" | "count" | "processes" => digits(limit),
+        _ => display(limit, unit),
+    }
+}
+
+/// A counter's id as people say it: `average queue length`.
+pub(crate) fn label(condition: &Condition) -> String {
+    let quantity = &condition.quantity;
+    let mut text = short(&quantity.counter.id);
+    for name in &quantity.plus {
+        text += &format!(" and {}", short(&name.id));
+    }
+    for name in &quantity.minus {
+        text += &format!(" less {}", short(&name.id));
+    }
+    if let Some(times) = &quantity.times {
+        text += &match times {
+            crate::rule::Operand::Number(number) => format!(" x {number}"),
+            crate::rule::Operand::Counter(name) => format!(" x {}", short(&name.id)),
+        };
+    }
+    if let Some(over) = &quantity.over {
+        text += &match over {
+            crate::rule::Operand::Number(number) => format!(" / {number}"),
+            crate::rule::Operand::Counter(name) => format!(" over {}", short(&name.id)),
+        };
+    }
+    if let Some(per) = quantity.per {
+        text += &format!(" per {}", per.name());
+    }
+    match condition.over {
+        Over::Tick => text,
+        Over::Change { .. } => format!("change of {text} since the start"),
+        Over::Steadiness => format!("variation of {text}"),
+        Over::Trend => format!("trend of {text}"),
+    }
+}
+
+/// `paging.swap_in_pages_per_s` is `swap in pages`, `pressure.io_some` is `io pressure (some)`.
+fn short(id: &str) -> String {
+    let (object, name) = id.split_once('.').unwrap_or(("", id));
+    let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");
+    let name = match name.strip_prefix("avg ") {
+        Some(rest) => {
+            format!("average {rest}").replace("average s per", "seconds per").replace("bytes per", "size per")
+        }
+        None => name,
+    };
+    match object {
+        "pressure" => match name.split_once(' ') {
+            Some((what, who)) => format!("{what} pressure ({who})"),
+            None => name,
+        },
+        "processor" => format!("processor {name}"),
+        "memory" if !name.contains("memory") => format!("{name} memory"),
+        _ => name,
+    }
+}
+
+/// How near a measured value comes to its limit, from 0 to 1.
+pub(crate) fn closeness(condition: &Condition, measured: Measured) -> f64 {
+    let Measured { value, limit } = measured;
+    if condition.compare.holds(value, limit) {
+        return 1.0;
+    }
+    let ratio = if condition.compare.is_upper() { value / limit } else { limit / value };
+    // a limit of nothing, or below it, is near or far by no measure
+    if ratio.is_finite() { ratio.clamp(0.0, 0.999) } else { 0.0 }
+}
+
+/// How near a rule came to holding, and why it did not, in numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Approach {
+    pub closeness: f64,
+    pub text: String,
+}
+
+/// The condition that kept a rule from holding at an instance. `None` where nothing was judged.
+pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Approach> {
+    let share = outcome.share?;
+    let rule = outcome.rule;
+    let of = |at: usize, condition: &Condition| {
+        let measured = over_window(judge, condition, &outcome.stream.conditions[at])?;
+        Some((closeness(condition, measured), told(condition, measured, &outcome.stream.instance)))
+    };
+    let all = rule.all.iter().enumerate().filter_map(|(at, c)| of(at, c));
+    let any = rule.any.iter().enumerate().filter_map(|(at, c)| of(rule.all.len() + at, c));
+    let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
+    // the weakest of those that must all hold; the strongest of the others counts as one
+    let (closeness, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    if closeness < 1.0 {
+        return Some(Approach { closeness, text });
+    }
+    let place = at_instance(&outcome.stream.instance);
+    let needed = rule.sustained.share;
+    let text = if share < needed {
+        let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
+        format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
+    } else {
+        let (held, needed) = (outcome.stream.held_ns as f64 * 1e-9, outcome.needed_s);
+        format!("{}{place} held for only {} ({} needed)", rule.title, display(held, "s"), display(needed, "s"))
+    };
+    Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), text })
+}
+
+fn at_instance(instance: &str) -> String {
+    if instance.is_empty() { String::new() } else { format!(" on {instance}") }
+}
+
+fn told(condition: &Condition, measured: Measured, instance: &str) -> String {
+    let unit = unit_of(condition);
+    let limit = limit_text(measured.limit, &unit);
+    let limit = if condition.compare.is_upper() { format!("limit {limit}") } else { format!("only below {limit}") };
+    format!("{} {}{} ({limit})", label(condition), value_text(measured.value, &unit), at_instance(instance))
+}
+
+/// What the bottleneck is, in front of a colon.
+fn subject(bottleneck: Bottleneck, instance: &str) -> String {
+    match (bottleneck, instance) {
+        (Bottleneck::Memory, "") => "Memory is the bottleneck".into(),
+        (Bottleneck::Memory, group) => format!("Memory is the bottleneck, in {group}"),
+        (Bottleneck::Disk, "") => "The disks are the bottleneck".into(),
+        (Bottleneck::Disk, disk) => format!("The disk {disk} is the bottleneck"),
+        (Bottleneck::Cpu, "") => "The processors are the bottleneck".into(),
+        (Bottleneck::Cpu, one) => format!("The processor {one} is the bottleneck"),
+        (Bottleneck::Interrupts, "") => "Interrupts and copying are the bottleneck".into(),
+        (Bottleneck::Interrupts, one) => format!("Interrupts on {one} are the bottleneck"),
+        (Bottleneck::Channel, one) => format!("The channel{} is the bottleneck", to(one)),
+        (Bottleneck::Controller, one) => format!("The controller{} is the bottleneck", to(one)),
+        (Bottleneck::Network, one) => format!("The network{} is the bottleneck", at_instance(one)),
+        (Bottleneck::Application, one) => format!("The application's own way of asking{} is the bottleneck", of(one)),
+        (Bottleneck::Throttle, "") => "A limit that somebody set is the bottleneck".into(),
+        (Bottleneck::Throttle, one) => format!("A limit on {one} is the bottleneck"),
+        (Bottleneck::None, _) => "Nothing holds this machine back".into(),
+    }
+}
+
+fn to(instance: &str) -> String {
+    if instance.is_empty() { String::new() } else { format!(" to {instance}") }
+}
+
+fn of(instance: &str) -> String {
+    if instance.is_empty() { String::new() } else { format!(" of {instance}") }
+}
+
+/// The verdict in one sentence, told by its strongest finding.
+pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s: f64) -> String {
+    let value = value_text(finding.value, &finding.unit);
+    let limit = limit_text(finding.limit, &finding.unit);
+    let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
+    format!(
+        "{}: {} ({label} {value}, limit {limit}; {share} of {window}).",
+        subject(finding.bottleneck, instance),
+        finding.title
+    )
+}
