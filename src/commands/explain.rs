@@ -21,7 +21,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
     let counters = Catalogue::builtin().find(&name);
-    let all = packs::builtin()?;
+    let all = packs::all()?;
     let found_packs: Vec<&Pack> = all.iter().filter(|p| p.id == name).collect();
     let of_pack = |p: &'_ Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
     let rules: Vec<(&Pack, &Rule)> =

@@ -72,7 +72,7 @@ fn counters() -> Listing {
 fn rules() -> Result<Listing, Failure> {
     let mut table = Table::new().text("pack").text("rule").text("says").text("severity").text("source");
     let mut entries = Vec::new();
-    for pack in packs::builtin()? {
+    for pack in packs::all()? {
         for rule in &pack.rules {
             let word = |v: Value| v.as_str().unwrap_or_default().to_owned();
             let says = word(json!(rule.bottleneck));
@@ -84,7 +84,7 @@ fn rules() -> Result<Listing, Failure> {
 }
 
 fn all_packs() -> Result<Listing, Failure> {
-    let all = packs::builtin()?;
+    let all = packs::all()?;
     let mut table = Table::new().text("pack").text("rules").text("title");
     for pack in &all {
         table.row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);

@@ -53,10 +53,10 @@ pub struct Judging {
 impl Judging {
     /// The packs to judge by, the one asked for first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
-        let mut known = packs::builtin()?;
+        let mut known = packs::all()?;
         let asked = match known.iter().position(|p| p.id == self.pack) {
             Some(at) => known.remove(at),
-            None if Path::new(&self.pack).is_file() => packs::from_file(Path::new(&self.pack))?,
+            None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
             None => {
                 let ids: Vec<&str> = known.iter().map(|p| p.id.as_str()).collect();
                 let have = ids.join(", ");
@@ -74,6 +74,13 @@ impl Judging {
     pub fn judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
         Judge::new(packs, Options { role: self.role.clone(), expected, ..Options::default() })
     }
+}
+
+/// A pack of the user's own.
+fn from_file(path: &Path) -> Result<Pack, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+    Ok(Pack::load(&name, &text)?)
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
