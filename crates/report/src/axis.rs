@@ -67,6 +67,7 @@ pub fn caption(unit: &str, title: &str) -> String {
     let words = unit_words(unit);
     match unit {
         "s" | "bytes" | "bytes_per_s" | "fraction" => String::new(),
+        "count" | "" => String::new(),
         _ if title.ends_with(&words) => String::new(),
         _ => words,
     }
@@ -77,15 +78,22 @@ pub fn caption(unit: &str, title: &str) -> String {
 pub fn counter_title(id: &str, instances: &[&str]) -> String {
     let object = id.split_once('.').map_or("", |(object, _)| object);
     match instances {
-        [one] if !one.is_empty() => format!("{one}: {}", counter_words(id)),
-        _ if object == "pressure" => counter_words(id),
+        [one] if !one.is_empty() && *one != "_total" => format!("{one}: {}", counter_words(id)),
+        _ if object == "pressure" || TASKS.iter().any(|(known, _)| *known == id) => counter_words(id),
         _ => format!("{}: {}", object.replace('_', " "), counter_words(id)),
     }
 }
 
+/// Counters whose names say too little by themselves.
+const TASKS: &[(&str, &str)] =
+    &[("system.running", "tasks running or waiting for a processor"), ("system.blocked", "tasks blocked by I/O")];
+
 /// A counter's id in words: `physical_disk.avg_s_per_transfer` is `time per
 /// transfer`, `paging.pages_per_s` is `pages per second`.
 pub fn counter_words(id: &str) -> String {
+    if let Some((_, words)) = TASKS.iter().find(|(known, _)| *known == id) {
+        return (*words).to_owned();
+    }
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     let waiting = |what: &str| what.replace("io", "I/O").replace("cpu", "a processor").replace("irq", "interrupts");
     if object == "pressure" || object == "cgroup" {
@@ -112,7 +120,8 @@ pub fn counter_words(id: &str) -> String {
         ("oom", "out-of-memory"),
     ];
     let word = |w: &str| known.iter().find(|(k, _)| *k == w).map_or(w, |(_, words)| words).to_owned();
-    let words: Vec<String> = name.trim_end_matches("_s").split('_').map(word).collect();
+    let name = name.trim_end_matches("_s").trim_end_matches("_fraction");
+    let words: Vec<String> = name.split('_').map(word).collect();
     words.join(" ")
 }
 
@@ -158,6 +167,7 @@ mod tests {
         assert_eq!(counter_title("processor.busy", &[""]), "processor: busy");
         assert_eq!(counter_title("processor.busy", &["cpu0"]), "cpu0: busy");
         assert_eq!(caption("per_s", "transfers per second"), "");
-        assert_eq!(counter_words("memory.available_fraction"), "available fraction");
+        assert_eq!(counter_words("memory.available_fraction"), "available");
+        assert_eq!(counter_title("memory.available_fraction", &["_total"]), "memory: available");
     }
 }

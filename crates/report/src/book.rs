@@ -12,8 +12,8 @@ use crate::svg;
 use crate::time;
 use diskwright_diagnosis::{Finding, Verdict};
 
-/// Buckets of a chart: about one for each three pixels of a wide page.
-const BUCKETS: usize = 240;
+/// Buckets of a chart at most: about one for each three pixels of a wide page.
+const BUCKETS: u64 = 240;
 
 /// Instances of one counter that are followed at most; the busiest are drawn.
 const INSTANCES: usize = 64;
@@ -80,7 +80,9 @@ impl Book {
                 main.push(((*counter).to_owned(), places));
             }
         }
-        let sampler = Downsampler::new(from_ns, to_ns, BUCKETS, &wanted);
+        // a bucket for each tick of a short window; the first tick covers no time
+        let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
+        let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
         Book { from_ns, to_ns, wanted, findings, main, sampler }
     }
 

@@ -19,6 +19,7 @@ pub fn buckets(style: &Style) -> usize {
 /// The chart in `rows` rows of plot with axes, a legend, and the bookmarks
 /// among `notes`.
 pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usize) -> String {
+    let (chart, quiet) = &without_quiet(chart);
     let unit = axis::caption(&chart.unit, &chart.title);
     let title = text::cut(&style.clean(&chart.title), style.width.saturating_sub(text::width(&unit) + 2), "");
     let heading = format!("{}  {}", style.paint(Ink::Bold, &title), style.paint(Ink::Dim, &unit));
@@ -49,7 +50,26 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, style: &Style, rows: usi
     out.push_str(&format!("{margin}{}\n", baseline(chart, canvas.width, style)));
     out.push_str(&format!("{margin} {}\n", times(chart, canvas.width, zone, style)));
     legend(&mut out, chart, &bookmarks, zone, style);
+    if !quiet.is_empty() {
+        let named = quiet.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+        let more = if quiet.len() > 4 { format!(" and {} more", quiet.len() - 4) } else { String::new() };
+        let words = style.clean(&format!("  always 0: {named}{more}"));
+        out.push_str(&style.paint(Ink::Dim, &text::cut(&words, style.width, "~")));
+        out.push('\n');
+    }
     out
+}
+
+/// The chart without the lines that stayed at zero where others did not, and
+/// the names of these.
+fn without_quiet(chart: &Chart) -> (Chart, Vec<String>) {
+    let is_quiet = |l: &Line| l.summary().is_some_and(|(least, _, most)| least == 0.0 && most == 0.0);
+    let (quiet, loud): (Vec<&Line>, Vec<&Line>) = chart.lines.iter().partition(|l| is_quiet(l));
+    if loud.is_empty() || quiet.is_empty() {
+        return (chart.clone(), Vec::new());
+    }
+    let lines = loud.into_iter().cloned().collect();
+    (Chart { lines, ..chart.clone() }, quiet.into_iter().map(|l| l.instance.clone()).collect())
 }
 
 /// From values to rows, the greatest on top.

@@ -71,6 +71,9 @@ struct Run {
     /// Share of the tick that lies in the bucket.
     share: f64,
     covered_ns: f64,
+    /// So little of a tick that its value is not the bucket's least or most:
+    /// ticks do not come to the microsecond, and buckets are cut evenly.
+    sliver: bool,
 }
 
 impl Downsampler {
@@ -111,7 +114,11 @@ impl Downsampler {
                 let sum = sum(plan, frame, run.ticks.clone(), &self.values);
                 let cell = &mut line.cells[run.bucket];
                 let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
-                cell.sum.add(&Summary { numerator, denominator, ..sum });
+                let mut part = Summary { numerator, denominator, ..sum };
+                if run.sliver {
+                    (part.least, part.most) = (None, None);
+                }
+                cell.sum.add(&part);
                 cell.covered_ns += run.covered_ns * sum.ticks as f64 / run.ticks.len() as f64;
             }
         }
@@ -136,7 +143,7 @@ impl Downsampler {
             // covers no time, but a level has a value at its moment
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
-                runs.push(Run { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0 });
+                runs.push(Run { ticks: at..at + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
             }
             return;
         }
@@ -151,11 +158,14 @@ impl Downsampler {
             }
             let covered_ns = inside * width;
             match runs.last_mut() {
+                // whole ticks of one bucket are summed together
                 Some(run) if run.bucket == bucket && run.share == 1.0 && share == 1.0 && run.ticks.end == at => {
                     run.ticks.end += 1;
                     run.covered_ns += covered_ns;
                 }
-                _ => runs.push(Run { ticks: at..at + 1, bucket, share, covered_ns }),
+                _ => {
+                    runs.push(Run { ticks: at..at + 1, bucket, share, covered_ns, sliver: share < 0.1 && inside < 0.1 })
+                }
             }
         }
     }

@@ -98,7 +98,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         "" => words::bottleneck(verdict.bottleneck).to_owned(),
         instance => format!("{}: {instance}", words::bottleneck(verdict.bottleneck)),
     };
-    let percent = value(verdict.confidence, "fraction");
+    let percent = format!("{:.0}\u{a0}%", verdict.confidence * 100.0);
     out.push_str(&format!(
         "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
          <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
@@ -108,15 +108,15 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         escape(&report.zone.range_between(&window.from, &window.to)),
         escape(&words::watched(verdict)),
         escape(&sentence_case(&subject)),
-        escape(&verdict.sentence),
+        escape_code(&verdict.sentence),
         verdict.confidence.clamp(0.0, 1.0) * 100.0,
         sure_words(verdict.confidence),
     ));
     if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck != Bottleneck::None) {
         out.push_str(&format!("<p class=\"first\"><b>First:</b> {}</p>\n", escape_code(&first.text)));
     }
-    for limit in &verdict.certainty_limits {
-        out.push_str(&format!("<p class=\"dim\">{}</p>\n", escape(limit)));
+    for limit in verdict.certainty_limits.iter().take(2) {
+        out.push_str(&format!("<p class=\"dim\">{}</p>\n", escape_code(&sentence_case(limit))));
     }
     out.push_str("</div>\n</header>\n");
 }
@@ -160,7 +160,7 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
         escape(&report.zone.range_between(&finding.from, &finding.to)),
     ));
     if let Some(chart) = chart {
-        out.push_str(&figure(chart, report, &format!("f{number}")));
+        out.push_str(&figure(chart, report, &format!("f{number}"), &key(chart)));
     }
     if !finding.explain.is_empty() {
         out.push_str(&format!("<p>{}</p>\n", escape_code(&finding.explain)));
@@ -181,11 +181,11 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
     ));
 }
 
-/// A chart with its caption and key.
-pub(crate) fn figure(chart: &Chart, report: &Report, id: &str) -> String {
+/// A chart with its caption and, where there is one, its key.
+pub(crate) fn figure(chart: &Chart, report: &Report, id: &str, key: &str) -> String {
     let unit = axis::caption(&chart.unit, &chart.title);
     // a title that leads with a device keeps its name's case
-    let named = chart.lines.len() == 1 && !chart.lines[0].instance.is_empty();
+    let named = chart.lines.len() == 1 && chart.title.starts_with(&chart.lines[0].instance);
     let title = if named { chart.title.clone() } else { sentence_case(&chart.title) };
     let mut out = format!(
         "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
@@ -193,9 +193,8 @@ pub(crate) fn figure(chart: &Chart, report: &Report, id: &str) -> String {
         escape(&unit),
         svg::draw(chart, &report.notes, &report.zone, id)
     );
-    let key = key(chart);
     if !key.is_empty() {
-        out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(&key)));
+        out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(key)));
     }
     out.push_str("</figure>\n");
     out
@@ -203,12 +202,15 @@ pub(crate) fn figure(chart: &Chart, report: &Report, id: &str) -> String {
 
 /// What the marks of a chart mean, as far as it has them.
 fn key(chart: &Chart) -> String {
-    let mut words = Vec::new();
-    let single = chart.lines.len() == 1;
     let spread = |b: &crate::Bucket| !b.is_gap() && b.most > b.least;
-    if single && chart.lines[0].buckets.iter().any(spread) {
-        words.push("Line: mean; band: least to most.".to_owned());
-    }
+    let banded = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(spread);
+    let lead = if banded { "Line: mean; band: least to most." } else { "" };
+    format!("{lead} {}", rare_key(chart)).trim().to_owned()
+}
+
+/// The part of the key that few charts need.
+pub(crate) fn rare_key(chart: &Chart) -> String {
+    let mut words = Vec::new();
     if !chart.shaded.is_empty() {
         words.push("Shaded: while the finding held.".to_owned());
     }

@@ -3,7 +3,7 @@
 //! much as fits: when there is more to say than [`ROWS`], the less important
 //! parts shrink first.
 
-use diskwright_base::units;
+use diskwright_base::{Note, units};
 
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
@@ -21,8 +21,8 @@ struct Detail {
     findings: usize,
     /// Lines of the leading finding's explanation.
     explain: usize,
-    /// Lines of further counters beside a finding.
-    evidence: usize,
+    /// Lines of further counters beside the leading finding, and beside others.
+    evidence: [usize; 2],
     ruled_out: usize,
     /// Lines of each of these.
     ruled_out_lines: usize,
@@ -36,25 +36,27 @@ struct Detail {
 
 /// From generous to terse; the first that fits is taken.
 const DETAILS: &[Detail] = &[
-    Detail::new([5, 4, 2], [9, 3], 5, [5, 4], 5),
-    Detail::new([4, 3, 2], [9, 2], 4, [5, 3], 4),
-    Detail::new([3, 3, 1], [9, 2], 3, [4, 3], 3),
-    Detail::new([3, 3, 1], [9, 2], 3, [3, 2], 3),
-    Detail::new([3, 2, 1], [9, 1], 3, [3, 2], 3),
-    Detail::new([3, 2, 0], [9, 1], 3, [3, 2], 2),
-    Detail::new([2, 2, 0], [5, 1], 2, [3, 2], 2),
-    Detail::new([2, 0, 0], [4, 1], 2, [3, 1], 2),
-    Detail::new([1, 0, 0], [3, 1], 1, [2, 1], 1),
+    Detail::new([5, 4, 2, 2], [9, 3], 5, [5, 4], 5),
+    Detail::new([4, 3, 2, 1], [9, 2], 4, [5, 3], 4),
+    Detail::new([3, 3, 1, 1], [9, 2], 3, [4, 3], 3),
+    Detail::new([3, 3, 1, 0], [9, 2], 3, [3, 2], 3),
+    Detail::new([3, 2, 1, 0], [5, 2], 3, [3, 2], 3),
+    Detail::new([3, 2, 1, 0], [9, 1], 3, [3, 2], 3),
+    Detail::new([3, 2, 0, 0], [9, 1], 3, [3, 2], 2),
+    Detail::new([2, 2, 0, 0], [5, 1], 2, [3, 2], 2),
+    Detail::new([2, 0, 0, 0], [4, 1], 2, [3, 1], 2),
+    Detail::new([1, 0, 0, 0], [3, 1], 1, [2, 1], 1),
 ];
 
 impl Detail {
     const fn new(
-        [findings, explain, evidence]: [usize; 3],
+        [findings, explain, first, others]: [usize; 4],
         [ruled_out, ruled_out_lines]: [usize; 2],
         culprits: usize,
         [advice, advice_lines]: [usize; 2],
         limits: usize,
     ) -> Detail {
+        let evidence = [first, others];
         Detail { findings, explain, evidence, ruled_out, ruled_out_lines, culprits, advice, advice_lines, limits }
     }
 }
@@ -147,7 +149,7 @@ impl<'a> Screen<'a> {
         self.lines.push(String::new());
         let ink = if verdict.bottleneck == Bottleneck::None { Ink::Good } else { Ink::Bad };
         let badge = words::bottleneck(verdict.bottleneck).to_uppercase();
-        let sure = format!("{} sure", units::display(verdict.confidence, "fraction"));
+        let sure = format!("{:.0} % sure", verdict.confidence * 100.0);
         let bar = bar(verdict.confidence, 12, style);
         let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 30), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
@@ -172,8 +174,9 @@ impl<'a> Screen<'a> {
         let held = shown.iter().map(|f| text::width(&words::held(f))).max().unwrap_or(0);
         let spark = self.style.width.saturating_sub(column + held + 8).min(20);
         for (at, (finding, value)) in shown.iter().zip(&values).enumerate() {
-            let explain = if at == 0 { detail.explain } else { 0 };
-            self.finding(finding, &text::right(value, column), spark, [detail.evidence, explain]);
+            let [first, others] = detail.evidence;
+            let more = if at == 0 { [first, detail.explain] } else { [others, 0] };
+            self.finding(finding, &text::right(value, column), spark, more);
         }
         self.more(verdict.findings.len(), detail.findings);
     }
@@ -220,7 +223,7 @@ impl<'a> Screen<'a> {
             self.words(&format!("  {name}"), 16, &ruled.because, None, detail.ruled_out_lines);
         }
         self.more(verdict.ruled_out.len(), detail.ruled_out);
-        for aside in verdict.set_aside.iter().take(detail.evidence) {
+        for aside in verdict.set_aside.iter().take(detail.evidence[0]) {
             self.words("  set aside", 16, &aside.because, None, 2);
         }
     }
@@ -251,8 +254,14 @@ impl<'a> Screen<'a> {
 
     fn limits(&mut self, verdict: &Verdict, detail: &Detail) {
         let mut said: Vec<String> = verdict.certainty_limits.clone();
-        let remark = |r: &Remark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
-        said.extend(verdict.notes.iter().filter_map(remark));
+        let (unseen, others): (Vec<&Remark>, Vec<&Remark>) = verdict.notes.iter().partition(|r| r.kind == Note::UNSEEN);
+        let remark = |r: &&Remark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
+        said.extend(others.iter().filter_map(remark));
+        if !unseen.is_empty() {
+            // the reasons are told by the report
+            let what = |r: &&Remark| r.text.split(": ").next().unwrap_or(&r.text).to_owned();
+            said.push(format!("Not seen here: {}", unseen.iter().map(what).collect::<Vec<_>>().join(", ")));
+        }
         if !verdict.unjudged.is_empty() {
             said.push(words::unjudged(verdict, 4));
         }

@@ -3,7 +3,7 @@
 
 use diskwright_base::{Device, Note, Topology, units};
 
-use crate::html::{Report, figure, sentence_case};
+use crate::html::{Report, figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
 use crate::model::{self, Chart};
 use crate::text::plural;
@@ -130,12 +130,20 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
 /// Gaps, what was missing, what could not be judged.
 pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
     let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
+    // rules that lack the same are told together
+    let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
     for unjudged in &verdict.unjudged {
-        items.push(format!(
-            "Rule <span class=\"id\">{}</span> could not be judged: the log lacks {}.",
-            escape(&unjudged.rule),
-            escape(&unjudged.missing.join(", "))
-        ));
+        match lacking.iter_mut().find(|(missing, _)| *missing == unjudged.missing) {
+            Some((_, rules)) => rules.push(&unjudged.rule),
+            None => lacking.push((&unjudged.missing, vec![&unjudged.rule])),
+        }
+    }
+    let id = |word: &str| format!("<span class=\"id\">{}</span>", escape(word));
+    for (missing, rules) in lacking {
+        let missing: Vec<String> = missing.iter().map(|m| id(m)).collect();
+        let named: Vec<String> = rules.iter().map(|r| id(r)).collect();
+        let noun = if rules.len() == 1 { "Rule" } else { "Rules" };
+        items.push(format!("{noun} {} could not be judged: there is no {}.", named.join(", "), missing.join(", ")));
     }
     for remark in &verdict.notes {
         let Some(kind) = words::remark_kind(&remark.kind) else { continue };
@@ -238,10 +246,19 @@ pub(crate) fn charts(report: &Report, charts: &[&Chart]) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    let mut out = String::from("<div class=\"small\">\n");
-    for (number, chart) in charts.iter().enumerate() {
-        out.push_str(&format!("<div class=\"card\">{}</div>\n", figure(chart, report, &format!("c{number}"))));
+    let measured: Vec<&&Chart> = charts.iter().filter(|c| c.span().is_some()).collect();
+    let still = |c: &Chart| c.full_span() == Some((0.0, 0.0));
+    let mut out =
+        String::from("<p>A line is the mean; the band behind a single line reaches from least to most.</p>\n");
+    out.push_str("<div class=\"small\">\n");
+    for (number, chart) in measured.iter().filter(|c| !still(c)).enumerate() {
+        let drawn = figure(chart, report, &format!("c{number}"), &rare_key(chart));
+        out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
     }
     out.push_str("</div>\n");
+    let still: Vec<&str> = measured.iter().filter(|c| still(c)).map(|c| c.title.as_str()).collect();
+    if !still.is_empty() {
+        out.push_str(&format!("<p>Always 0: {}.</p>\n", escape(&still.join("; "))));
+    }
     out
 }

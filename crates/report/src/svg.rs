@@ -88,7 +88,7 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
 }
 
 fn name(line: &Line) -> String {
-    text::cut(&line.instance, 14, "…")
+    if line.instance == "_total" { "all".into() } else { text::cut(&line.instance, 14, "…") }
 }
 
 fn percent(share: f64) -> String {
@@ -217,7 +217,7 @@ fn line_names(out: &mut String, chart: &Chart, scale: &Scale) {
 pub fn describe(chart: &Chart, zone: &Zone) -> String {
     let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
     for line in chart.lines.iter().take(LINES) {
-        let name = if line.instance.is_empty() { String::new() } else { format!("{}: ", line.instance) };
+        let name = if line.instance.is_empty() { String::new() } else { format!("{}: ", name(line)) };
         let value = |v: f64| units::display(v, &chart.unit);
         match line.summary() {
             Some((least, mean, most)) => {

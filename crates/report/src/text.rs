@@ -52,7 +52,8 @@ pub fn ascii(text: &str) -> String {
 }
 
 /// Breaks the text into lines of at most `columns`; the first line has
-/// `first` columns less. A word longer than a line is cut.
+/// `first` columns less. A word longer than a line is cut, if possible behind
+/// one of `. _ / - ,`.
 pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
@@ -72,7 +73,10 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
                 break;
             }
             if line.is_empty() && room == columns {
-                let head = head(&word, columns).len();
+                let head = head(&word, columns);
+                // ids and paths break behind a separator, where there is one
+                let end = head.rfind(['.', '_', '/', '-', ',']).map(|at| at + 1);
+                let head = end.filter(|&e| e > head.len() / 3).unwrap_or(head.len());
                 line.push_str(&word[..head]);
                 word.drain(..head);
             }
