@@ -1,0 +1,180 @@
+//! What is wrong in a pack is refused with file, line, item and a hint; and no
+//! text whatever makes the loader panic.
+
+use diskwright_diagnosis::{Pack, packs};
+
+const HEAD: &str = "[pack]\nid = 'x'\ntitle = 't'\nsource = 's'\nexplain = 'e'\n\n";
+const RULE: &str = "[[rule]]\nid = 'disk.q'\ntitle = 't'\nobject = 'physical_disk'\nbottleneck = 'disk'\n\
+    severity = 'critical'\nsource = 's'\nexplain = 'e'\n";
+const CONDITION: &str = "all = [{ counter = 'busy', above = 0.5 }]\n";
+
+fn error(text: &str) -> String {
+    Pack::load("rules/x.toml", text).unwrap_err().to_string()
+}
+
+/// The error of a rule whose last line is the wrong one; lines are those of the file.
+fn rule_error(line: &str) -> String {
+    error(&format!("{HEAD}{RULE}{line}\n"))
+}
+
+#[test]
+fn a_right_pack_is_read() {
+    let pack = Pack::load("rules/x.toml", &format!("{HEAD}{RULE}{CONDITION}")).unwrap();
+    let rule = pack.rule("disk.q").unwrap();
+    assert_eq!((rule.line, rule.sustained.share, rule.weight), (7, 0.5, 1.0));
+}
+
+#[test]
+fn errors_name_file_line_item_and_what_was_meant() {
+    let table = [
+        (
+            "all = [{ counter = 'busy', abvoe = 0.5 }]",
+            "rules/x.toml:15: rule disk.q: unknown key `abvoe`; did you mean `above`?",
+        ),
+        (
+            "all = [{ counter = 'buzy', above = 0.5 }]",
+            "rules/x.toml:15: rule disk.q: unknown counter `buzy`; did you mean `busy`?",
+        ),
+        (
+            "all = [{ counter = 'memory.availble_bytes', above = 5 }]",
+            "rules/x.toml:15: rule disk.q: unknown counter `memory.availble_bytes`; did you mean \
+             `memory.available_bytes`?",
+        ),
+        ("all = [{ above = 0.5 }]", "rules/x.toml:15: rule disk.q: a condition needs a `counter`"),
+        (
+            "all = [{ counter = 'busy' }]",
+            "rules/x.toml:15: rule disk.q: the limit is missing: one of `above`, `at_least`, `below`, `at_most`",
+        ),
+        (
+            "all = [{ counter = 'busy', above = 0.5, below = 0.9 }]",
+            "rules/x.toml:15: rule disk.q: both `above` and `below`: one condition has one limit",
+        ),
+        (
+            "all = [{ counter = 'busy', above = 85 }]",
+            "rules/x.toml:15: rule disk.q: physical_disk.busy is a fraction, of which 85 can be no limit; write 0.85 \
+             for 85 %",
+        ),
+        (
+            "all = [{ counter = 'busy', above = 'reads_per_s' }]",
+            "rules/x.toml:15: rule disk.q: physical_disk.busy is in fraction, but physical_disk.reads_per_s is in per_s",
+        ),
+        (
+            "all = [{ counter = 'bytes_per_s', plus = ['reads_per_s'], above = 1 }]",
+            "rules/x.toml:15: rule disk.q: `plus`: physical_disk.reads_per_s is in per_s, physical_disk.bytes_per_s in \
+             bytes_per_s",
+        ),
+        (
+            "all = [{ counter = 'busy', per = 'spindel', above = 0.5 }]",
+            "rules/x.toml:15: rule disk.q: `per` knows no `spindel`; did you mean `spindle`?; it takes spindle, \
+             processor",
+        ),
+        ("all = [{ counter = 'busy', above = true }]", "`above` must be a number or a counter"),
+        ("all = [{ counter = 'busy', above = nan }]", "`above` must be a number or a counter"),
+        ("all = [{ counter = 3, above = 1 }]", "`counter` must be a text"),
+        ("all = [3]", "rules/x.toml:15: rule disk.q: expected a table"),
+        ("all = 3", "rules/x.toml:15: rule disk.q: `all` must be a list, not integer"),
+        ("all = []", "a rule needs conditions in `all` or `any`"),
+        ("all = [{ counter = 'busy', over = 0, above = 1 }]", "`over` is zero"),
+        ("all = [{ counter = 'busy', limit_times = 2, above = 1 }]", "`limit_times` goes with a counter as the limit"),
+        ("all = [{ counter = 'busy', trend = false, above = 1 }]", "`trend` can only be true"),
+        (
+            "all = [{ counter = 'busy', trend = true, steadiness = true, above = 1 }]",
+            "`change`, `steadiness` and `trend` exclude each other",
+        ),
+        ("all = [{ counter = 'busy', change = { against = 'end' }, above = 1 }]", "`against` knows no `end`"),
+        ("any = [{ counter = 'busy', trend = true, above = 1 }]", "belongs in `all`"),
+        ("all = [{ counter = 'busy', above = 'light_load_s' }]", "is of the whole window: only a `counter`"),
+        ("all = [{ counter = 'process.processor', above = 1 }]", "unknown counter `process.processor`"),
+        ("which = 'leef'", "`which` knows no `leef`; did you mean `leaf`?"),
+        ("classes = ['rust']", "`classes` knows no `rust`"),
+        ("weight = 3", "`weight` must be from 0 to 2"),
+        ("weight = 'much'", "`weight` must be a number, not string"),
+    ];
+    for (line, expected) in table {
+        let error = rule_error(line);
+        assert!(error.contains(expected), "{line}\n   {error}\n   {expected}");
+        assert!(error.starts_with("rules/x.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn errors_behind_a_right_condition() {
+    let table = [
+        ("sustained = { share = 5 }", "`share` must be from 0 to 1, not 5"),
+        ("sustained = { at_least = '5x' }", "`5x` is no duration"),
+        ("sustained = { atleast = '5s' }", "unknown key `atleast`; did you mean `at_least`?"),
+        ("evidence = ['busi']", "unknown counter `busi`; did you mean `busy`?"),
+        ("advice = ['disk.more-spindels']", "unknown advice `disk.more-spindels`; did you mean `disk.more-spindles`?"),
+        ("none = ['disk.r']", "`none` names no rule of this pack: `disk.r`; did you mean `disk.q`?"),
+        ("none = ['disk.q']", "`none` goes in a circle back to this rule"),
+        ("roles = 'file-server'", "`roles` must be a list, not string"),
+        ("absent = 'maybe'", "`absent` knows no `maybe`; it takes unjudged, inapplicable"),
+        ("colour = 'red'", "unknown key `colour`"),
+    ];
+    for (line, expected) in table {
+        let error = rule_error(&format!("{CONDITION}{line}"));
+        assert!(error.contains(expected), "{line}\n   {error}\n   {expected}");
+    }
+}
+
+#[test]
+fn errors_of_the_whole_file() {
+    assert_eq!(error(""), "rules/x.toml:1: pack: the [pack] table is missing");
+    assert_eq!(error(HEAD), "rules/x.toml:1: pack: the pack has no [[rule]]");
+    assert!(error("[pack]\nid = \n").starts_with("rules/x.toml:2: "), "{}", error("[pack]\nid = \n"));
+    let twice = format!("{HEAD}{RULE}{CONDITION}{RULE}{CONDITION}");
+    assert_eq!(error(&twice), "rules/x.toml:16: rule disk.q: a second rule with this id; the first is on line 7");
+    let top = format!("{HEAD}{RULE}{CONDITION}[rules]\n");
+    assert_eq!(error(&top), "rules/x.toml:16: unknown key `rules`; did you mean `rule`?");
+    let object = format!("{HEAD}{}{CONDITION}", RULE.replace("physical_disk", "phsical_disk"));
+    assert!(
+        error(&object).contains("unknown object `phsical_disk`; did you mean `physical_disk`?"),
+        "{}",
+        error(&object)
+    );
+    let set = format!("{HEAD}{}which = 'set'\n{CONDITION}", RULE.replace("physical_disk", "network"));
+    assert!(error(&set).contains("`which` is set or stacked only for physical_disk"));
+}
+
+#[test]
+fn a_pack_may_bring_its_own_advice() {
+    let own = "advice = ['house.rule']\n[[advice]]\nid = 'house.rule'\ntext = 'Ask.'\nsource = 'ours'\ncost = 1\n";
+    let pack = Pack::load("mine.toml", &format!("{HEAD}{RULE}{CONDITION}{own}")).unwrap();
+    assert_eq!(pack.advice[0].text, "Ask.");
+}
+
+/// The entry that the fuzz target calls, run briefly over what is likely to
+/// hurt: every pack cut at many places, with bytes flipped and lines swapped.
+#[test]
+fn no_text_makes_the_loader_panic() {
+    let mut seed = 7u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below.max(1)
+    };
+    for (_, file, text) in packs::PACKS {
+        let sample: String = text.lines().take(60).map(|l| format!("{l}\n")).collect();
+        for _ in 0..150 {
+            let mut bytes = sample.clone().into_bytes();
+            for _ in 0..1 + random(4) {
+                let at = random(bytes.len());
+                match random(4) {
+                    0 => bytes.truncate(at),
+                    1 => bytes.insert(at, b"{}[]'\"=,.\n\\#0e-_"[random(16)]),
+                    2 if at < bytes.len() => bytes[at] = random(256) as u8,
+                    _ if at < bytes.len() => drop(bytes.remove(at)),
+                    _ => {}
+                }
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            if let Err(error) = Pack::load(file, &text) {
+                assert!(error.line >= 1 && error.line <= 1 + text.lines().count(), "{error}");
+            }
+        }
+    }
+    for text in ["\u{feff}", "[[rule]]", "rule = 1", "pack = 2\nrule = [[]]", "[pack]\nid = '\\u0000'", "a.b.c = 1"] {
+        assert!(Pack::load("x.toml", text).is_err());
+    }
+    let deep = format!("a = {}", "[".repeat(100_000));
+    assert!(Pack::load("x.toml", &deep).is_err());
+}
