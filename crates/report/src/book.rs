@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use diskwright_base::{Catalogue, Frame, Plan, Schema};
+use diskwright_diagnosis::{Finding, Verdict};
 
 use crate::downsample::{Bucket, Downsampler};
 use crate::model::{Chart, Line};
 use crate::svg;
 use crate::time;
-use diskwright_diagnosis::{Finding, Verdict};
 
 /// Buckets of a chart at most: about one for each three pixels of a wide page.
 const BUCKETS: u64 = 240;

@@ -2,11 +2,11 @@
 //! names that try to break out of the page.
 
 use diskwright_base::{Class, Device, DeviceKind, Filesystem, Level, Note, Topology};
+use diskwright_diagnosis::verdict::*;
+use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
 use crate::downsample::Bucket;
 use crate::model::{Chart, Line};
-use diskwright_diagnosis::verdict::*;
-use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
 pub(crate) const EVIL: &str = "<script>alert('x')</script>";
 pub(crate) const FROM_NS: i64 = 1_795_299_611_000_000_000;

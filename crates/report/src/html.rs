@@ -2,6 +2,7 @@
 //! It reads on a phone, on paper and in the dark; every foreign word is escaped.
 
 use diskwright_base::{Note, Topology, units};
+use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 
 use crate::axis;
 use crate::book::{self, finding_id};
@@ -11,7 +12,6 @@ use crate::sections;
 use crate::svg;
 use crate::time::Zone;
 use crate::words;
-use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 
 /// Everything that the page tells.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ fn headline(out: &mut String, report: &Report, verdict: &Verdict) {
         "" => words::bottleneck(verdict.bottleneck).to_owned(),
         instance => format!("{}: {instance}", words::bottleneck(verdict.bottleneck)),
     };
-    let percent = format!("{:.0}\u{a0}%", verdict.confidence * 100.0);
+    let percent = words::sure(verdict).replace(' ', "\u{a0}");
     out.push_str(&format!(
         "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
          <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
@@ -185,7 +185,10 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
 pub(crate) fn figure(chart: &Chart, report: &Report, id: &str, key: &str) -> String {
     let unit = axis::caption(&chart.unit, &chart.title);
     // a title that leads with a device keeps its name's case
-    let named = chart.lines.len() == 1 && chart.title.starts_with(&chart.lines[0].instance);
+    let named = chart.lines.len() == 1 && {
+        let instance = &chart.lines[0].instance;
+        !instance.is_empty() && chart.title.starts_with(instance)
+    };
     let title = if named { chart.title.clone() } else { sentence_case(&chart.title) };
     let mut out = format!(
         "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",

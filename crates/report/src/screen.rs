@@ -4,6 +4,8 @@
 //! parts shrink first.
 
 use diskwright_base::{Note, units};
+use diskwright_diagnosis::verdict::{Culprit, Remark};
+use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
@@ -11,7 +13,6 @@ use crate::table::Table;
 use crate::text::{self, cut, left, wrap};
 use crate::time::Zone;
 use crate::words;
-use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict, verdict::Remark};
 
 /// Lines that the screen takes at most.
 pub const ROWS: usize = 45;
@@ -149,7 +150,7 @@ impl<'a> Screen<'a> {
         self.lines.push(String::new());
         let ink = if verdict.bottleneck == Bottleneck::None { Ink::Good } else { Ink::Bad };
         let badge = words::bottleneck(verdict.bottleneck).to_uppercase();
-        let sure = format!("{:.0} % sure", verdict.confidence * 100.0);
+        let sure = format!("{} sure", words::sure(verdict));
         let bar = bar(verdict.confidence, 12, style);
         let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 30), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
@@ -233,9 +234,12 @@ impl<'a> Screen<'a> {
             return;
         }
         self.heading("Who is doing it");
-        for culprit in verdict.culprits.iter().take(detail.culprits) {
-            let name = cut(&self.style.clean(&words::culprit(culprit)), 30.min(self.style.width / 2), "~");
-            let indent = (text::width(&name) + 4).max(16);
+        let shown = &verdict.culprits[..verdict.culprits.len().min(detail.culprits)];
+        let longest = 30.min(self.style.width / 2);
+        let name = |c: &Culprit| cut(&self.style.clean(&words::culprit(c)), longest, "~");
+        let names: Vec<String> = shown.iter().map(name).collect();
+        let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
+        for (culprit, name) in shown.iter().zip(names) {
             self.words(&format!("  {name}"), indent, &culprit.what, None, 2);
         }
         self.more(verdict.culprits.len(), detail.culprits);

@@ -2,6 +2,7 @@
 //! nothing where there is nothing to tell.
 
 use diskwright_base::{Device, Note, Topology, units};
+use diskwright_diagnosis::verdict::{Culprit, RuledOut, SetAside, Verdict};
 
 use crate::html::{Report, figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
@@ -9,7 +10,6 @@ use crate::model::{self, Chart};
 use crate::text::plural;
 use crate::time;
 use crate::words;
-use diskwright_diagnosis::verdict::{Culprit, RuledOut, SetAside, Verdict};
 
 /// Rows of a table in a card. The first cell names the row; on a phone each
 /// cell is led by its column's title.
@@ -121,7 +121,8 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
             }
             None => ("no rule of it held".to_owned(), String::new()),
         };
-        vec![escape(&v.pack), says, because, source]
+        let title = format!("<span class=\"source\">{}</span>", escape(&v.pack_title));
+        vec![format!("<span class=\"id\">{}</span> {title}", escape(&v.pack)), says, because, source]
     };
     let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
     format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
@@ -147,6 +148,10 @@ pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
     }
     for remark in &verdict.notes {
         let Some(kind) = words::remark_kind(&remark.kind) else { continue };
+        if remark.kind == Note::UNSEEN {
+            items.push(format!("{kind}: {}", escape_code(&remark.text)));
+            continue;
+        }
         let when = time::parse(&remark.time).map_or(remark.time.clone(), |t| report.zone.moment(t));
         let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
         items.push(format!("{kind}: {} <span class=\"dim\">({})</span>", escape(&remark.text), escape(&often)));

@@ -139,8 +139,11 @@ fn shades(out: &mut String, chart: &Chart) {
 fn limit(out: &mut String, chart: &Chart, scale: &Scale) {
     let Some(limit) = chart.drawn_limit() else { return };
     let y = scale.y(limit);
-    // above the line, unless that is beyond the plot
-    let below = y < HEAD + 14.0;
+    // the side of the line on which fewer values stand, within the plot
+    let ends = chart.lines.iter().flat_map(|l| l.buckets.iter().skip(l.buckets.len() * 3 / 4));
+    let heights: Vec<f64> = ends.filter(|b| !b.is_gap()).map(|b| scale.y(b.mean)).collect();
+    let crowd = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
+    let below = y < HEAD + 14.0 || (crowd(y - 18.0, y) > crowd(y, y + 18.0) && y < HEAD + PLOT - 18.0);
     out.push_str(&format!(
         "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
          <text class=\"limit\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\">limit {words}</text>\n",
@@ -234,4 +237,77 @@ pub fn describe(chart: &Chart, zone: &Zone) -> String {
         words.push_str(&format!(" The finding's stretch, {}, is shaded.", length(held)));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn drawn(chart: &Chart) -> String {
+        draw(chart, &fixture::notes(), &Zone::utc(), "x")
+    }
+
+    /// The `d` of the paths of a class.
+    fn paths<'a>(svg: &'a str, class: &str) -> Vec<&'a str> {
+        let of_class = |p: &&str| p.contains(&format!("class=\"{class} "));
+        let d = |p: &'a str| p.split("d=\"").nth(1)?.split('"').next();
+        svg.split("<path").filter(of_class).filter_map(d).collect()
+    }
+
+    #[test]
+    fn a_gap_parts_the_line_and_the_band() {
+        let svg = drawn(&fixture::finding_chart(0, 6.2));
+        assert_eq!(paths(&svg, "mean").len(), 1);
+        assert_eq!(paths(&svg, "mean")[0].matches('M').count(), 2);
+        assert_eq!(paths(&svg, "band")[0].matches('Z').count(), 2);
+    }
+
+    #[test]
+    fn every_point_lies_in_the_plot() {
+        for chart in [fixture::finding_chart(0, 6.2), fixture::chart("physical_disk.busy", &["sda", "sdb"], 0.6)] {
+            let svg = drawn(&chart);
+            for path in paths(&svg, "mean").iter().chain(&paths(&svg, "band")) {
+                for number in path.split(['M', 'L', 'Z', ' ']).filter(|n| !n.is_empty()) {
+                    let number: f64 = number.parse().expect("a coordinate");
+                    assert!((0.0..=1000.0).contains(&number), "{number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn limit_stretch_and_bookmarks_are_drawn_and_told() {
+        let svg = drawn(&fixture::finding_chart(0, 6.2));
+        assert!(svg.contains(">limit 2 requests</text>"));
+        assert_eq!(svg.matches("class=\"held\"").count(), 1);
+        assert_eq!(svg.matches("class=\"mark\"").count(), 2);
+        assert!(svg.contains("Limit 2 requests. The finding&#39;s stretch, 3 min 40 s, is shaded.</desc>"), "{svg}");
+        assert!(!drawn(&fixture::chart("physical_disk.busy", &["sda"], 0.6)).contains("limit"));
+    }
+
+    #[test]
+    fn a_limit_far_above_does_not_press_the_line_flat() {
+        let mut chart = fixture::finding_chart(0, 6.2);
+        chart.limit = Some(1000.0);
+        assert_eq!(chart.drawn_limit(), None);
+        assert!(!drawn(&chart).contains("class=\"limit\""));
+    }
+
+    #[test]
+    fn several_lines_are_named_at_their_ends_and_do_not_touch() {
+        let svg = drawn(&fixture::chart("physical_disk.bytes_per_s", &["sda", "sdb", "sdc", "sdd", "sde", "sdf"], 1e3));
+        let y = |t: &str| t.split(" y=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+        let mut heights: Vec<f64> = svg.split("<text").filter(|t| t.contains("class=\"name ")).filter_map(y).collect();
+        assert_eq!(heights.len(), 6);
+        heights.sort_by(f64::total_cmp);
+        assert!(heights.windows(2).all(|w| w[1] - w[0] >= 13.9), "{heights:?}");
+    }
+
+    #[test]
+    fn nothing_recorded_is_said() {
+        let mut chart = fixture::chart("physical_disk.busy", &["sda"], 0.6);
+        chart.lines[0].buckets.fill(crate::Bucket::GAP);
+        assert!(drawn(&chart).contains("Nothing was recorded"));
+    }
 }

@@ -1,12 +1,12 @@
 //! Words for the parts of a verdict, shared by screen and page.
 
 use diskwright_base::units;
+use diskwright_diagnosis::Bottleneck;
+use diskwright_diagnosis::verdict::{Culprit, Evidence, Finding, Verdict};
 
 use crate::axis;
 use crate::text::plural;
 use crate::time::length;
-use diskwright_diagnosis::Bottleneck;
-use diskwright_diagnosis::verdict::{Culprit, Evidence, Finding, Verdict};
 
 /// A bottleneck's name for people.
 pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
@@ -15,6 +15,11 @@ pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
         Bottleneck::Cpu => "processor",
         other => other.name(),
     }
+}
+
+/// The confidence in whole per cent.
+pub(crate) fn sure(verdict: &Verdict) -> String {
+    format!("{} %", (verdict.confidence * 100.0).round())
 }
 
 /// `sda: more than two requests wait for each disk`.
