@@ -51,7 +51,8 @@ pub fn page(report: &Report) -> String {
         None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
     }
     out.push_str(&format!(
-        "<footer><p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p></footer>\n",
+        "<footer><p>Made by Diskwright {}. This page is complete in itself: \
+         it loads nothing and runs nothing.</p></footer>\n",
         escape(&report.version)
     ));
     out.push_str("</body>\n</html>\n");
@@ -151,8 +152,10 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
     let severity = finding.severity.name();
     let than = words::than(finding);
     out.push_str(&format!(
-        "<article class=\"card finding\">\n<header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
-         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span><span class=\"dim\">{}</span></p>\n",
+        "<article class=\"card finding\">\n\
+         <header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
+         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of the time</span>\
+         <span class=\"dim\">{}</span></p>\n",
         escape(&words::titled(finding)),
         value(finding.value, &finding.unit),
         value(finding.limit, &finding.unit),
@@ -174,7 +177,8 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
         out.push_str("</dl>\n");
     }
     out.push_str(&format!(
-        "<p class=\"source\">Rule <span class=\"id\">{}</span>: <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
+        "<p class=\"source\">Rule <span class=\"id\">{}</span>: \
+         <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
         escape(&finding.rule),
         escape(&finding.quantity),
         escape(&finding.source)

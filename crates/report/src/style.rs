@@ -33,7 +33,7 @@ pub enum Ink {
 }
 
 impl Style {
-    /// Plain ASCII-free text without colour, for files and tests.
+    /// Unicode without colour, for files and tests.
     pub fn plain(width: usize) -> Style {
         Style { colour: false, unicode: true, width }
     }

@@ -71,7 +71,8 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
         out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
     }
     out.push_str(&format!(
-        "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" x=\"0\" y=\"{HEAD}\" width=\"100%\" height=\"{PLOT}\">\n"
+        "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
+         x=\"0\" y=\"{HEAD}\" width=\"100%\" height=\"{PLOT}\">\n"
     ));
     for (number, line) in chart.lines.iter().take(LINES).enumerate() {
         paths(&mut out, line, number, single, &scale);
