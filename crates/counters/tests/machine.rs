@@ -1,6 +1,8 @@
 //! The sampler on the machine that runs the tests: whatever it is, a row fits
 //! its schema, every series is of the catalogue, and no value is negative.
 
+#![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
+
 use diskwright_base::{Catalogue, Note, ProcessTable, Topology};
 use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
 
@@ -9,7 +11,10 @@ fn two_ticks_of_this_machine() {
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
     sampler.tick();
     assert_eq!(sampler.stamp().elapsed_ns, 0);
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    let until = std::time::Instant::now() + std::time::Duration::from_millis(20);
+    while std::time::Instant::now() < until {
+        std::hint::spin_loop();
+    }
     sampler.tick();
     assert!(sampler.stamp().elapsed_ns >= 20_000_000);
     let schema = sampler.schema().clone();
@@ -36,10 +41,6 @@ fn two_ticks_of_this_machine() {
 fn every_series_is_of_the_catalogue() {
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), Options::default());
     sampler.tick();
-    if Catalogue::builtin().counters().len() < 60 {
-        println!("skipped: the catalogue is not filled yet");
-        return;
-    }
     for series in &sampler.schema().series {
         assert!(Catalogue::builtin().get(&series.counter).is_some(), "{} is not in the catalogue", series.counter);
     }

@@ -128,3 +128,75 @@ impl Sampler {
         self.notes.take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Catalogue, Note};
+
+    use super::*;
+    use crate::live::fake::FakeMachine;
+
+    #[test]
+    fn a_machine_without_a_single_file_is_watched_all_the_same() {
+        let machine = FakeMachine::new();
+        let mut watch = machine.watch();
+        watch.tick().tick_after(1.0).tick_after(10.0);
+        assert!(watch.sampler.row().is_empty());
+        let unseen = watch.notes(Note::UNSEEN);
+        for file in ["diskstats", "stat", "meminfo", "vmstat", "interrupts", "mdstat", "net/dev"] {
+            let told = unseen.iter().filter(|n| n.contains(&format!("proc/{file}: does not exist here"))).count();
+            assert_eq!(told, 1, "{file}");
+        }
+        // and what appears later is seen from the slow beat on
+        machine.ordinary();
+        watch.tick_after(10.0);
+        assert_eq!(watch.value("system.load_1", ""), 0.5);
+    }
+
+    #[test]
+    fn masked_and_mangled_files_are_notes_and_gaps() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/stat", "").put("proc/meminfo", b"\xff\0\n\n:\n").put("proc/vmstat", "pgfault x\n");
+        let mut watch = machine.watch();
+        watch.tick().tick_after(1.0);
+        assert!(watch.says(Note::UNSEEN, "proc/stat: it is empty (masked in a container?)"));
+        assert!(watch.find("processor.user_s", "_total").is_none());
+        assert!(watch.find("memory.total_bytes", "").is_none());
+    }
+
+    #[test]
+    fn sleep_and_steps_of_the_clock_are_told_and_lengths_are_right() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.sampler.stamp().elapsed_ns, 0);
+        machine.clock.sleep(3600.0);
+        watch.tick_after(1.0);
+        assert_eq!(watch.sampler.stamp().elapsed_ns, 1_000_000_000);
+        assert!(watch.says(Note::CLOCK, "slept for 3600.0 s"));
+        machine.clock.step(-30.0);
+        let before = watch.sampler.stamp().time_ns;
+        watch.tick_after(2.5);
+        assert_eq!(watch.sampler.stamp().elapsed_ns, 2_500_000_000);
+        assert!(watch.sampler.stamp().time_ns < before);
+        assert!(watch.says(Note::CLOCK, "stepped by -30.000 s"));
+        watch.tick_after(1.0);
+        assert_eq!(watch.notes(Note::CLOCK).len(), 2);
+    }
+
+    #[test]
+    fn the_row_fits_the_schema_and_all_of_it_is_in_the_catalogue() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let mut watch = machine.watch();
+        watch.tick();
+        let schema = watch.sampler.schema().clone();
+        assert_eq!(schema.series.len(), watch.sampler.row().len());
+        for series in &schema.series {
+            assert!(Catalogue::builtin().get(&series.counter).is_some(), "{}", series.counter);
+        }
+        watch.tick_after(1.0);
+        assert!(Arc::ptr_eq(watch.sampler.schema(), &schema), "nothing changed");
+    }
+}

@@ -354,3 +354,32 @@ fn added(rule: Rule, before: u64, now: u64) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added() {
+        let wrap = u64::from(u32::MAX);
+        for (rule, before, now, expected) in [
+            (Rule::Total, 5, 9, Some(4)),
+            (Rule::Total, 9, 5, None),
+            (Rule::Total, wrap, 5, None),
+            (Rule::Total32, wrap, 5, Some(6)),
+            (Rule::Total32, 5, wrap, Some(wrap - 5)),
+            // began anew, or unsteady
+            (Rule::Total32, 5000, 4999, None),
+            (Rule::Total32, 1000, 5, None),
+            (Rule::Total32, (1 << 31) + 5, (1 << 31) + 4, None),
+            // a kernel that prints more than 32 bits does not wrap there
+            (Rule::Total32, wrap + 10, 5, None),
+            (Rule::Total32, wrap + 10, wrap + 12, Some(2)),
+            (Rule::Sum32, 5, 9, Some(4)),
+            (Rule::Sum32, wrap - 1, 9, Some(11)),
+            (Rule::Sum32, 9, 5, None),
+        ] {
+            assert_eq!(added(rule, before, now), expected, "{rule:?} {before} {now}");
+        }
+    }
+}

@@ -108,13 +108,16 @@ struct Followed {
     row: usize,
     members: u64,
     missing: u64,
-    operation: Held,
+    folder: PathBuf,
+    /// Since Linux 5.10.
+    operation: Option<Held>,
+    /// Since Linux 5.14.
     errors: Vec<Held>,
 }
 
 struct Btrfs {
     followed: Vec<Followed>,
-    folders: Vec<(PathBuf, Vec<String>)>,
+    known: Vec<Device>,
     tables: [Table; 1],
 }
 
@@ -122,18 +125,18 @@ impl Btrfs {
     fn new() -> Btrfs {
         Btrfs {
             followed: Vec::new(),
-            folders: Vec::new(),
+            known: Vec::new(),
             tables: [Table::new("btrfs volume", &COLUMNS, Backwards::RowBeganAnew)],
         }
     }
 
     fn find(&mut self, at: &mut Moment) {
         let volumes = volumes(at.roots);
-        let folders: Vec<_> = volumes.iter().map(|v| (v.folder.clone(), v.device.below.clone())).collect();
         let [table] = &mut self.tables;
         table.retain(|_, gone| !gone);
-        if folders != self.folders {
-            self.folders = folders;
+        let devices: Vec<Device> = volumes.iter().map(|v| v.device.clone()).collect();
+        if devices != self.known {
+            self.known = devices;
             at.rescan = true;
             self.followed = volumes.iter().map(|v| follow(v, table)).collect();
         }
@@ -148,14 +151,28 @@ impl Btrfs {
 fn follow(volume: &Volume, table: &mut Table) -> Followed {
     let infos = volume.folder.join("devinfo");
     let stats = |id: &String| infos.join(id).join("error_stats");
-    let means = "errors of this device are not counted";
+    let held = |path: PathBuf| path.exists().then(|| Held::whole(path, "").quiet());
     Followed {
         row: table.row(&volume.device.name),
         members: 0,
         missing: 0,
-        operation: Held::whole(volume.folder.join("exclusive_operation"), "a running balance is not seen"),
-        // error_stats came with Linux 5.14
-        errors: entries(&infos).iter().map(stats).filter(|p| p.exists()).map(|p| Held::whole(p, means)).collect(),
+        folder: volume.folder.clone(),
+        operation: held(volume.folder.join("exclusive_operation")),
+        errors: entries(&infos).iter().filter_map(|id| held(stats(id))).collect(),
+    }
+}
+
+impl Followed {
+    /// Errors of all devices; `ABSENT` where one does not tell.
+    fn sum_of_errors(&mut self, at: &mut Moment) -> u64 {
+        let mut sum = if self.errors.is_empty() { ABSENT } else { 0 };
+        for file in &mut self.errors {
+            match file.read(at).and_then(errors) {
+                Some(n) if sum != ABSENT => sum = sum.saturating_add(n),
+                _ => sum = ABSENT,
+            }
+        }
+        sum
     }
 }
 
@@ -167,17 +184,13 @@ impl Source for Btrfs {
         let [table] = &mut self.tables;
         table.begin();
         for followed in &mut self.followed {
-            let background = followed.operation.read(at).map(|text| u64::from(trim(text) != b"none"));
-            if background.is_none() && !followed.operation.path().exists() {
+            let operation = followed.operation.as_mut();
+            let background = operation.and_then(|file| Some(u64::from(trim(file.read(at)?) != b"none")));
+            let sum = followed.sum_of_errors(at);
+            let silent = background.is_none() && sum == ABSENT;
+            if silent && !followed.folder.exists() {
                 // unmounted; the slow beat will notice
                 continue;
-            }
-            let mut sum = if followed.errors.is_empty() { ABSENT } else { 0 };
-            for file in &mut followed.errors {
-                match file.read(at).and_then(errors) {
-                    Some(n) if sum != ABSENT => sum = sum.saturating_add(n),
-                    _ => sum = ABSENT,
-                }
             }
             let degraded = u64::from(followed.missing > 0);
             let values = [followed.members, followed.missing, degraded, background.unwrap_or(ABSENT), sum];
@@ -188,5 +201,78 @@ impl Source for Btrfs {
 
     fn tables(&mut self) -> &mut [Table] {
         &mut self.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::fake::FakeMachine;
+
+    fn volume(machine: &FakeMachine, id: &str, label: &str, profile: &str, devices: &[&str]) {
+        let folder = format!("sys/fs/btrfs/{id}");
+        machine
+            .put(&format!("{folder}/label"), format!("{label}\n"))
+            .put(&format!("{folder}/exclusive_operation"), "none\n")
+            .put(&format!("{folder}/allocation/data/{profile}/total_bytes"), "1000\n");
+        for (number, device) in devices.iter().enumerate() {
+            machine.put(&format!("{folder}/devices/{device}/size"), "1\n");
+            let info = format!("{folder}/devinfo/{}", number + 1);
+            machine
+                .put(&format!("{info}/missing"), "0\n")
+                .put(&format!("{info}/error_stats"), "write_errs 0\nread_errs 1\n");
+        }
+    }
+
+    #[test]
+    fn profiles_labels_and_single_devices() {
+        let machine = FakeMachine::new();
+        volume(&machine, "aaaa", "data", "raid1c3", &["sda", "sdb", "sdc"]);
+        volume(&machine, "bbbb", "same", "raid0", &["sdd", "sde"]);
+        volume(&machine, "cccc", "same", "dup", &["sdf"]);
+        // a conversion under way: most of the data tells
+        machine.put("sys/fs/btrfs/aaaa/allocation/data/raid0/total_bytes", "10\n");
+        let found = volumes(&machine.roots());
+        let told: Vec<_> = found.iter().map(|v| (v.device.name.as_str(), v.device.level)).collect();
+        assert_eq!(
+            told,
+            [("btrfs:data", Some(Level::Raid1)), ("btrfs:bbbb", Some(Level::Raid0)), ("btrfs:cccc", None)]
+        );
+        assert_eq!(found[1].device.stripe_bytes, Some(65_536));
+        assert_eq!(found[0].device.below, ["sda", "sdb", "sdc"]);
+    }
+
+    #[test]
+    fn errors_balance_and_a_missing_device() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        volume(&machine, "aaaa", "data", "raid1", &["sda", "sdb"]);
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.value("array.members", "btrfs:data"), 2.0);
+        assert!(watch.value("array.device_errors", "btrfs:data").is_nan());
+        machine.put("sys/fs/btrfs/aaaa/devinfo/2/error_stats", "write_errs 4\nread_errs 1\n");
+        machine.put("sys/fs/btrfs/aaaa/exclusive_operation", "balance\n");
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("array.device_errors", "btrfs:data"), 4.0);
+        assert_eq!(watch.value("array.background", "btrfs:data"), 1.0);
+        machine.put("sys/fs/btrfs/aaaa/devinfo/2/missing", "1\n").remove("sys/fs/btrfs/aaaa/devices/sdb");
+        watch.tick_after(5.0);
+        assert_eq!(watch.value("array.missing", "btrfs:data"), 1.0);
+        assert_eq!(watch.value("array.degraded", "btrfs:data"), 1.0);
+        assert_eq!(watch.topology().device("btrfs:data").unwrap().missing, 1);
+    }
+
+    #[test]
+    fn an_unmounted_volume_leaves() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        volume(&machine, "aaaa", "data", "raid0", &["sda", "sdb"]);
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.remove("sys/fs/btrfs/aaaa");
+        watch.tick_after(5.0).tick_after(5.0);
+        assert!(watch.find("array.members", "btrfs:data").is_none());
+        assert!(watch.topology().device("btrfs:data").is_none());
     }
 }

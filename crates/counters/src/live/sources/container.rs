@@ -72,6 +72,7 @@ impl Source for Container {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::fake::FakeMachine;
 
     #[test]
     fn masks_are_told_and_remounts_are_not() {
@@ -83,5 +84,21 @@ mod tests {
         );
         let found: Vec<String> = masks(&mounts).into_iter().map(|(file, _)| file).collect();
         assert_eq!(found, ["/proc/stat", "/proc/timer_list"]);
+    }
+
+    #[test]
+    fn namespaces_and_hidden_processes_are_told_once() {
+        let machine = FakeMachine::new();
+        machine
+            .ordinary()
+            .link("proc/self/ns/pid", "pid:[4026532999]")
+            .link("proc/self/ns/cgroup", "cgroup:[4026531835]");
+        machine.put("proc/self/mountinfo", "1 0 0:5 / /proc rw - proc proc rw,hidepid=2\n");
+        let mut watch = machine.watch();
+        watch.tick().tick_after(10.0);
+        let told = |text: &str| watch.notes(Note::UNSEEN).iter().filter(|n| n.contains(text)).count();
+        assert_eq!(told("a pid namespace of its own"), 1);
+        assert_eq!(told("a cgroup namespace of its own"), 0);
+        assert_eq!(told("hidepid"), 1);
     }
 }

@@ -338,6 +338,7 @@ impl Source for Interrupts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::fake::FakeMachine;
 
     fn purpose(tail: &str) -> Purpose {
         let known = Known {
@@ -391,5 +392,39 @@ mod tests {
         assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), Purpose::InterProcessor);
         assert_eq!(named(b"IPI4", b" Timer broadcast interrupts"), Purpose::Clock);
         assert_eq!(named(b"HYP", b" Hypervisor callback interrupts"), Purpose::Other);
+    }
+
+    #[test]
+    fn each_processors_count_wraps_by_itself() {
+        let machine = FakeMachine::new();
+        let text = |ahci: [u32; 2]| {
+            let [a, b] = ahci;
+            format!("  CPU0 CPU1\n 1: {a} {b} IO-APIC 1-edge ahci\nLOC: 5 5 Local timer interrupts\nERR: 9\n")
+        };
+        machine.ordinary().put("proc/interrupts", text([u32::MAX, 100]));
+        let mut watch = machine.watch();
+        watch.tick();
+        assert!(watch.value("interrupts.disk", "").is_nan());
+        machine.put("proc/interrupts", text([4, 110]));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("interrupts.disk", ""), 15.0);
+        assert_eq!(watch.value("interrupts.total", ""), 15.0);
+        assert_eq!(watch.value("interrupts.clock", ""), 0.0);
+    }
+
+    #[test]
+    fn another_set_of_rows_or_processors_is_not_compared() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/interrupts", "  CPU0 CPU1\n 1: 900 900 IO-APIC 1-edge ahci\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/interrupts", "  CPU0\n 1: 901 IO-APIC 1-edge ahci\n");
+        watch.tick_after(1.0);
+        assert!(watch.value("interrupts.disk", "").is_nan());
+        machine.put("proc/interrupts", "  CPU0\n 1: 905 IO-APIC 1-edge ahci\n 2: 7 IO-APIC 2-edge nvme0q1\n");
+        watch.tick_after(1.0);
+        assert!(watch.value("interrupts.disk", "").is_nan());
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("interrupts.disk", ""), 0.0);
     }
 }

@@ -57,3 +57,19 @@ impl Source for Loadavg {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+
+    #[test]
+    fn hundredths() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/loadavg", "12.50 3.07 x 4/100 5\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.value("system.load_1", ""), 12.5);
+        assert!((watch.value("system.load_5", "") - 3.07).abs() < 1e-12);
+        assert!(watch.find("system.load_15", "").is_none());
+    }
+}

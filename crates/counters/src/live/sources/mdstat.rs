@@ -200,3 +200,84 @@ impl Source for Mdstat {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::fake::FakeMachine;
+
+    /// Name, working, missing, what runs.
+    fn read(text: &str) -> Vec<(String, u64, u64, Option<String>)> {
+        let mut found = Vec::new();
+        let word = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        parse(text.as_bytes(), |a| found.push((word(a.name), a.members, a.missing, a.running.map(word))));
+        found
+    }
+
+    #[test]
+    fn arrays_of_every_sort() {
+        let text = "Personalities : [raid1] [raid6] [linear]\n\
+            md1 : active raid6 sda1[0] sdb1[1](F) sdc1[2] sdd1[3] sde1[4](S)\n      \
+            300 blocks super 1.2 level 6, 64k chunk, algorithm 2 [4/3] [U_UU]\n      \
+            bitmap: 0/30 pages [0KB], 65536KB chunk\n\n\
+            md2 : active (auto-read-only) raid1 sda2[0] sdb2[1]\n      200 blocks [2/2] [UU]\n      \tresync=PENDING\n\n\
+            md3 : active raid1 sda3[0] sdb3[1]\n      200 blocks [2/2] [UU]\n      resync=DELAYED\n\n\
+            md4 : active linear sda4[0] sdb4[1]\n      100 blocks 0k rounding\n\n\
+            md127 : inactive sdx[1](S) sdy[0](S)\n      64 blocks super external:imsm\n\n\
+            md126 : active raid0 sdx[1] sdy[0]\n      500 blocks super external:/md127/0 128k chunks\n\n\
+            unused devices: <none>\n";
+        let md = |name: &str, working, missing| (name.to_owned(), working, missing, None);
+        // one that waits makes no load, and a container serves nothing
+        assert_eq!(read(text), [md("md1", 3, 1), md("md2", 2, 0), md("md3", 2, 0), md("md4", 2, 0), md("md126", 2, 0)]);
+    }
+
+    #[test]
+    fn what_runs_and_how_far() {
+        for word in ["check", "resync", "recovery", "reshape"] {
+            let text = format!(
+                "md0 : active raid5 sda[0] sdb[1] sdc[2]\n      900 blocks level 5 [3/3] [UUU]\n      \
+                 [=>...]  {word} =  5.7% (114176/1993728) finish=0.2min speed=114176K/sec\n"
+            );
+            let mut done = None;
+            parse(text.as_bytes(), |a| done = a.done_kib);
+            assert_eq!(read(&text)[0].3.as_deref(), Some(word));
+            assert_eq!(done, Some(114_176));
+        }
+    }
+
+    #[test]
+    fn progress_is_what_was_gone_over_in_the_tick() {
+        let machine = FakeMachine::new();
+        let text = |line: String| format!("md0 : active raid1 sda[0] sdb[1]\n      900 blocks [2/2] [UU]\n{line}\n");
+        let check = |kib: u64| text(format!("      [>....]  check =  1.0% ({kib}/900000) finish=1min speed=1K/sec\n"));
+        machine.ordinary().put("proc/mdstat", text(String::new())).put("sys/block/md0/md/mismatch_cnt", "8\n");
+        let mut watch = machine.watch();
+        watch.tick().tick_after(1.0);
+        let value = |watch: &crate::live::fake::FakeWatch| watch.value("array.sync_bytes", "md0");
+        assert_eq!((value(&watch), watch.value("array.background", "md0")), (0.0, 0.0));
+        assert_eq!(watch.value("array.mismatches", "md0"), 8.0);
+        machine.put("proc/mdstat", check(1000));
+        watch.tick_after(1.0);
+        assert!(value(&watch).is_nan(), "it began within the tick");
+        assert_eq!(watch.value("array.background", "md0"), 1.0);
+        machine.put("proc/mdstat", check(3000));
+        watch.tick_after(1.0);
+        assert!(value(&watch).is_nan());
+        machine.put("proc/mdstat", check(3500));
+        watch.tick_after(1.0);
+        assert_eq!(value(&watch), 500.0 * 1024.0);
+        machine.put("proc/mdstat", check(10));
+        watch.tick_after(1.0);
+        assert!(value(&watch).is_nan(), "another one began");
+    }
+
+    #[test]
+    fn a_machine_without_md_says_so_once() {
+        let machine = FakeMachine::new();
+        machine.ordinary().remove("proc/mdstat");
+        let mut watch = machine.watch();
+        watch.tick().tick_after(10.0);
+        assert!(watch.sampler.schema().instances("array").is_empty());
+        assert!(watch.says(diskwright_base::Note::UNSEEN, "mdstat: does not exist here"));
+    }
+}

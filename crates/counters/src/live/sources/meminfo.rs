@@ -83,3 +83,28 @@ impl Source for Meminfo {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+
+    #[test]
+    fn levels_are_there_from_the_first_tick_and_missing_ones_are_absent() {
+        let machine = FakeMachine::new();
+        machine
+            .ordinary()
+            .put("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 10 kB\nActive(anon): 5 kB\nActive: 7 kB\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.value("memory.total_bytes", ""), 1_024_000.0);
+        assert_eq!(watch.value("memory.active_bytes", ""), 7168.0);
+        // before 3.14 there was no MemAvailable, and only new kernels count zswap
+        assert!(watch.find("memory.available_bytes", "").is_none());
+        assert!(watch.find("memory.zswap_bytes", "").is_none());
+        machine.put("proc/meminfo", "MemTotal: 1000 kB\nZswap: 3 kB\nMemFree: 9 kB\n");
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("memory.free_bytes", ""), 9216.0);
+        assert_eq!(watch.value("memory.zswap_bytes", ""), 3072.0);
+        assert!(watch.value("memory.active_bytes", "").is_nan());
+    }
+}

@@ -140,4 +140,24 @@ mod tests {
         let mounts = mountinfo::parse(b"1 0 0:99 / / rw - overlay overlay rw\n2 1 0:98 / /x rw - overlay overlay rw\n");
         assert_eq!(local(&mounts).len(), 1);
     }
+
+    #[test]
+    fn space_stands_between_two_looks_and_goes_with_the_mount() {
+        let machine = crate::live::fake::FakeMachine::new();
+        machine.ordinary().put("data/x", "");
+        machine.put(
+            "proc/self/mountinfo",
+            "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - xfs /dev/sdb rw\n3 1 8:2 / /not-there rw - xfs /dev/sdc rw\n",
+        );
+        let mut watch = machine.watch();
+        watch.tick();
+        let free = watch.value("logical_disk.free_bytes", "/data");
+        assert!(free > 0.0 && watch.value("logical_disk.total_bytes", "/data") >= free);
+        assert!(watch.find("logical_disk.free_bytes", "/not-there").is_none());
+        assert_eq!(watch.tick_after(1.0).value("logical_disk.free_bytes", "/data"), free);
+        machine.put("proc/self/mountinfo", "1 0 8:0 / / rw - ext4 /dev/sda rw\n");
+        watch.tick_after(5.0);
+        assert!(watch.find("logical_disk.free_bytes", "/data").is_none());
+        assert_eq!(watch.topology().filesystems.len(), 1);
+    }
 }

@@ -139,3 +139,58 @@ impl Source for Netdev {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+    use diskwright_base::Note;
+
+    fn text(names: &[&str], bytes: u64) -> String {
+        let line = |name: &&str| format!("{name}: {bytes} 10 1 2 0 0 0 0 {bytes} 20 3 4 0 0 0 0\n");
+        format!("Inter-| Receive\n face |bytes\n{}", names.iter().map(line).collect::<String>())
+    }
+
+    #[test]
+    fn only_hardware_where_there_is_any() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/dev", text(&["lo", "eth0", "br0"], 1000));
+        machine.put("sys/class/net/eth0/device/vendor", "x").put("sys/class/net/eth0/speed", "1000\n");
+        machine.put("sys/class/net/br0/speed", "1000\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/net/dev", text(&["lo", "eth0", "br0"], 5000));
+        watch.tick_after(1.0);
+        assert_eq!(watch.sampler.schema().instances("network"), ["eth0"]);
+        assert_eq!(watch.value("network.received_bytes", "eth0"), 4000.0);
+        assert_eq!(watch.value("network.link_bytes_per_s", "eth0"), 125e6);
+        assert_eq!(watch.value("network.sent_dropped", "eth0"), 0.0);
+    }
+
+    #[test]
+    fn in_a_container_all_but_the_loopback_and_no_link_speed() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/dev", text(&["lo", "eth0"], 1000)).put("sys/class/net/eth0/speed", "-1\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.sampler.schema().instances("network"), ["eth0"]);
+        assert!(watch.find("network.link_bytes_per_s", "eth0").is_none());
+    }
+
+    #[test]
+    fn an_interface_that_began_anew_or_went_is_a_gap() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/net/dev", text(&["eth0", "eth1"], 1000));
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/net/dev", text(&["eth1"], 10));
+        watch.tick_after(1.0);
+        assert!(watch.value("network.received_bytes", "eth0").is_nan());
+        assert!(watch.value("network.received_bytes", "eth1").is_nan());
+        assert!(watch.value("network.received_packets", "eth1").is_nan());
+        assert!(watch.says(Note::GAP, "network interface eth0 is gone"));
+        machine.put("proc/net/dev", text(&["eth1"], 30));
+        watch.tick_after(5.0);
+        assert_eq!(watch.value("network.received_bytes", "eth1"), 20.0);
+        assert!(watch.find("network.received_bytes", "eth0").is_none());
+    }
+}

@@ -104,3 +104,50 @@ impl Source for Pressure {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::fake::FakeMachine;
+    use diskwright_base::Note;
+
+    const WAITS: &str = "some avg10=1.00 avg60=0.10 avg300=0.00 total=TOTAL\nfull avg10=0.00 total=77\n";
+
+    #[test]
+    fn both_lines_and_broken_ones() {
+        assert_eq!(parse(WAITS.replace("TOTAL", "12").as_bytes()), (Some(12), Some(77)));
+        assert_eq!(parse(b"some avg10=0.00 total=\nfull"), (None, None));
+        assert_eq!(parse(b"full avg10=0.00 total=3\n"), (None, Some(3)));
+    }
+
+    #[test]
+    fn full_of_the_processor_means_nothing() {
+        let machine = FakeMachine::new();
+        machine.ordinary();
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/pressure/io", WAITS.replace("TOTAL", "52000"));
+        watch.tick_after(1.0);
+        assert!((watch.value("pressure.io_some_s", "") - 0.05).abs() < 1e-12);
+        assert!(watch.find("pressure.cpu_full_s", "").is_none());
+        assert_eq!(watch.value("pressure.cpu_some_s", ""), 0.0);
+    }
+
+    #[test]
+    fn a_kernel_without_pressure_is_a_note_and_no_series() {
+        let machine = FakeMachine::new();
+        machine.ordinary().remove("proc/pressure");
+        let mut watch = machine.watch();
+        watch.tick().tick_after(1.0).tick_after(10.0);
+        assert!(watch.find("pressure.io_some_s", "").is_none());
+        let told = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("pressure/io: does not exist here")).count();
+        assert_eq!(told, 1, "once, not at every tick");
+    }
+
+    #[test]
+    fn pressure_that_is_switched_off_says_so() {
+        // what reading gives on a kernel booted with psi=0
+        let error = std::io::Error::from_raw_os_error(rustix::io::Errno::OPNOTSUPP.raw_os_error());
+        assert_eq!(crate::live::held::reason(&error), "the kernel has it but switched off");
+    }
+}

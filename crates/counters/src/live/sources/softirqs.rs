@@ -95,3 +95,25 @@ impl Source for Softirqs {
         &mut self.tables
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::fake::FakeMachine;
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let machine = FakeMachine::new();
+        machine
+            .ordinary()
+            .put("proc/softirqs", "  CPU0 CPU1\n HI: 1 1\n BLOCK: 4294967295 3\n IRQ_POLL: 1 1\n NET_RX: 7 7\n");
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/softirqs", "  CPU0 CPU1\n HI: 2 1\n BLOCK: 4 3\n IRQ_POLL: 2 1\n NET_RX: 7 9\n");
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("interrupts.softirq_block", ""), 6.0);
+        assert_eq!(watch.value("interrupts.softirq_net_rx", ""), 2.0);
+        assert_eq!(watch.value("interrupts.softirq_total", ""), 9.0);
+        assert_eq!(parse_row(b"BLOCK: 1 x"), None);
+    }
+}

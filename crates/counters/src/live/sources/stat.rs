@@ -143,3 +143,62 @@ fn system_column(line: &[u8]) -> Option<usize> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+    use diskwright_base::Note;
+
+    fn text(idle: u64, iowait: u64, steal: u64) -> String {
+        format!(
+            "cpu  10 0 20 {idle} {iowait} 1 2 {steal} 4 0\ncpu0 10 0 20 {idle} {iowait} 1 2 {steal} 4 0\n\
+             cpu1 1 1 1 1\nintr 500 3 4\nctxt 900\nprocesses 40\nprocs_running 3\nprocs_blocked 2\n"
+        )
+    }
+
+    #[test]
+    fn processors_and_system() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch();
+        watch.tick();
+        assert_eq!(watch.value("system.running", ""), 3.0);
+        assert_eq!(watch.value("system.processors", ""), 2.0);
+        assert_eq!(watch.value("system.uptime_s", ""), 100.0);
+        // old kernels have four times; the others are absent, not zero
+        assert!(watch.find("processor.iowait_s", "cpu1").is_none());
+        machine.put("proc/stat", text(150, 60, 27).replace("ctxt 900", "ctxt 1000"));
+        watch.tick_after(1.0);
+        assert_eq!(watch.value("processor.idle_s", "_total"), 0.5);
+        assert_eq!(watch.value("processor.steal_s", "cpu0"), 0.2);
+        assert_eq!(watch.value("system.context_switches", ""), 100.0);
+    }
+
+    #[test]
+    fn iowait_that_steps_back_is_one_gap_and_one_note() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch();
+        watch.tick();
+        for iowait in (40..50).rev() {
+            machine.put("proc/stat", text(200, iowait, 7));
+            watch.tick_after(1.0);
+            assert!(watch.value("processor.iowait_s", "cpu0").is_nan());
+            assert!(!watch.value("processor.idle_s", "cpu0").is_nan());
+        }
+        assert_eq!(watch.notes(Note::GAP).len(), 1);
+    }
+
+    #[test]
+    fn a_processor_that_is_switched_off_is_a_gap() {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/stat", text(100, 50, 7).replace("cpu1 1 1 1 1\n", ""));
+        watch.tick_after(1.0);
+        assert!(watch.value("processor.user_s", "cpu1").is_nan());
+        assert_eq!(watch.value("system.processors", ""), 1.0);
+        assert!(watch.says(Note::GAP, "processor cpu1 is gone"));
+    }
+}

@@ -157,3 +157,49 @@ impl Source for Vmstat {
 fn add(to: &mut u64, value: u64) {
     *to = if *to == ABSENT { value } else { to.wrapping_add(value) };
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::live::fake::FakeMachine;
+
+    fn added(before: &str, after: &str, counter: &str) -> f64 {
+        let machine = FakeMachine::new();
+        machine.ordinary().put("proc/vmstat", before);
+        let mut watch = machine.watch();
+        watch.tick();
+        machine.put("proc/vmstat", after);
+        watch.tick_after(1.0).value(counter, "")
+    }
+
+    #[test]
+    fn block_traffic_is_not_paging() {
+        let before = "pgpgin 100\npgpgout 100\npswpin 0\npswpout 0\nzswpin 5\n";
+        let after = "pgpgin 400\npgpgout 100\npswpin 0\npswpout 0\nzswpin 9\n";
+        assert_eq!(added(before, after, "paging.block_in_bytes"), 300.0 * 1024.0);
+        assert_eq!(added(before, after, "paging.swap_in_pages"), 0.0);
+        // compressed swap in memory is counted apart
+        assert_eq!(added(before, after, "paging.zswap_in_pages"), 4.0);
+    }
+
+    #[test]
+    fn reclaim_of_new_and_old_kernels() {
+        let before = "pgscan_kswapd 10\npgscan_direct 1\npgscan_direct_throttle 900\nallocstall_normal 1\nallocstall_movable 2\n";
+        let after = "pgscan_kswapd 30\npgscan_direct 6\npgscan_direct_throttle 990\nallocstall_normal 2\nallocstall_movable 5\n";
+        assert_eq!(added(before, after, "paging.scanned_pages"), 25.0);
+        assert_eq!(added(before, after, "paging.scanned_direct_pages"), 5.0);
+        assert_eq!(added(before, after, "paging.allocation_stalls"), 4.0);
+        let before = "pgscan_kswapd_dma 1\npgscan_kswapd_normal 1\nworkingset_refault 3\nallocstall 1\n";
+        let after = "pgscan_kswapd_dma 3\npgscan_kswapd_normal 5\nworkingset_refault 10\nallocstall 2\n";
+        assert_eq!(added(before, after, "paging.scanned_pages"), 6.0);
+        assert_eq!(added(before, after, "paging.refaults_file"), 7.0);
+        assert_eq!(added(before, after, "paging.allocation_stalls"), 1.0);
+    }
+
+    #[test]
+    fn the_dirty_limits_are_levels_in_bytes() {
+        let page = rustix::param::page_size() as f64;
+        let text = "nr_dirty_threshold 100\nnr_dirty_background_threshold 50\n";
+        assert_eq!(added(text, text, "memory.dirty_threshold_bytes"), 100.0 * page);
+        assert_eq!(added(text, text, "memory.dirty_background_threshold_bytes"), 50.0 * page);
+    }
+}

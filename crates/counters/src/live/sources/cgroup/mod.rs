@@ -128,6 +128,7 @@ impl Cgroups {
         groups.retain(|_, gone| !gone);
         io.retain(|_, gone| !gone);
         for followed in &mut self.followed {
+            followed.lost = followed.files.first().is_some_and(|(file, _)| !file.path().exists());
             followed.row = groups.row(&followed.path);
             // found again by name at the next tick
             followed.values.io.iter_mut().for_each(|device| device.row = None);
@@ -180,7 +181,9 @@ impl Source for Cgroups {
         self.tables.iter_mut().for_each(Table::begin);
         let [groups, io] = &mut self.tables;
         for followed in &mut self.followed {
-            read(followed, at, &mut self.text);
+            if !followed.lost {
+                read(followed, at, &mut self.text);
+            }
             if followed.lost {
                 continue;
             }
@@ -241,3 +244,6 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
         None => format!("{major}:{minor}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
 
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
@@ -39,15 +39,22 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 /// Looks out of turn are at least so far apart, nanoseconds.
 const APART_NS: u64 = 1_000_000_000;
-/// And a look takes at most this share of one processor: on a machine with
-/// very many processes they are further apart.
-const SHARE: u64 = 50;
+/// And so many times as far apart as a look takes processor time: on a
+/// machine with very many processes they are rarer, and take at most a
+/// hundredth of one processor, twice that when somebody waits.
+const REST: u64 = 100;
+/// A process that seems to do nothing shows its I/O at every so manieth look.
+const IDLE_LOOKS: u64 = 6;
 
 /// A process as the last look left it.
 #[derive(Clone, Debug)]
 struct Known {
     stat: Stat,
     io: Option<Io>,
+    /// Running time when `io` was read, nanoseconds.
+    io_ns: u64,
+    /// Its I/O may not be read.
+    denied: bool,
     look: u64,
 }
 
@@ -80,7 +87,9 @@ impl Processes {
 
     fn is_due(&self, at: &Moment) -> bool {
         let since = at.running_ns.saturating_sub(self.looked_ns);
-        self.looks == 0 || at.slow || (at.trouble && since >= APART_NS.max(self.took_ns * SHARE))
+        let rest = self.took_ns.saturating_mul(REST);
+        let at_once = at.trouble && since >= APART_NS.max(rest / 2);
+        self.looks == 0 || (at.slow && since >= rest) || at_once
     }
 }
 
@@ -89,7 +98,7 @@ impl Source for Processes {
         if !self.is_due(at) {
             return;
         }
-        let started = Instant::now();
+        let started_ns = processor_ns();
         if self.looks == 0 {
             self.first_words(at);
         }
@@ -105,7 +114,7 @@ impl Source for Processes {
         }
         self.looked_ns = at.running_ns;
         self.looked_since_boot_ns = at.since_boot_ns;
-        self.took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.took_ns = processor_ns().saturating_sub(started_ns);
     }
 }
 
@@ -150,9 +159,7 @@ impl Processes {
             let name = entry.file_name();
             let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             path.push(&name);
-            if let Some(span) = self.look_at(pid, &mut path, &mut unreadable) {
-                spans.push(span);
-            }
+            spans.extend(self.look_at(at, pid, &mut path, &mut unreadable));
             path.pop();
         }
         let look = self.looks;
@@ -161,37 +168,67 @@ impl Processes {
     }
 
     /// Looks at one; gives what it did since the last look, where that is known.
-    fn look_at(&mut self, pid: u32, path: &mut std::path::PathBuf, unreadable: &mut u32) -> Option<table::Span> {
+    fn look_at(&mut self, at: &Moment, pid: u32, path: &mut PathBuf, unreadable: &mut u32) -> Option<table::Span> {
         path.push("stat");
         let read = read_small(path, &mut self.text);
         path.pop();
         // it may have ended since the folder was listed
         let now = stat(&self.text[..read.ok()?])?;
-        let mut io_now = None;
-        if !now.is_kernel_thread() {
-            path.push("io");
-            match read_small(path, &mut self.text) {
-                Ok(length) => io_now = io(&self.text[..length]),
-                Err(why) if why.kind() == io::ErrorKind::PermissionDenied => *unreadable += 1,
-                Err(_) => {}
+        let before = self.known.remove(&pid).filter(|known| known.stat.start == now.start);
+        // what seems idle keeps the I/O of an earlier look, and its time
+        let rests = before.as_ref().filter(|b| is_idle(&b.stat, &now) && !self.looks.is_multiple_of(IDLE_LOOKS));
+        let (io_now, io_ns, denied) = match rests {
+            Some(known) => (known.io, known.io_ns, known.denied),
+            None => {
+                let (io, denied) = self.look_at_io(&now, path);
+                (io, at.running_ns, denied)
             }
-            path.pop();
-        }
-        let before = self.known.insert(pid, Known { stat: now.clone(), io: io_now, look: self.looks });
-        let before = match before {
-            Some(known) if known.stat.start == now.start => known,
-            // began after the last look: all it ever did lies in this span
-            _ if self.looks > 1 && now.start * 10_000_000 >= self.looked_since_boot_ns => {
-                Known { stat: Stat::default(), io: Some(Io::default()), look: 0 }
-            }
-            _ => return None,
         };
-        Some(table::Span { pid, before: before.stat, io_before: before.io, now, io_now })
+        *unreadable += u32::from(denied);
+        let known = Known { stat: now.clone(), io: io_now, io_ns, denied, look: self.looks };
+        self.known.insert(pid, known);
+        let before = match before {
+            Some(before) => before,
+            // began after the last look: all it ever did lies in this span
+            None if self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns => {
+                Known { stat: Stat::default(), io: Some(Io::default()), io_ns: self.looked_ns, denied, look: 0 }
+            }
+            None => return None,
+        };
+        let io_s = io_ns.saturating_sub(before.io_ns) as f64 * 1e-9;
+        Some(table::Span { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
+    }
+
+    /// Its I/O, and whether reading it was refused.
+    fn look_at_io(&mut self, now: &Stat, path: &mut PathBuf) -> (Option<Io>, bool) {
+        if now.is_kernel_thread() {
+            return (None, false);
+        }
+        path.push("io");
+        let read = read_small(path, &mut self.text);
+        path.pop();
+        match read {
+            Ok(length) => (io(&self.text[..length]), false),
+            Err(why) => (None, why.kind() == io::ErrorKind::PermissionDenied),
+        }
     }
 }
 
+/// Nothing shows that it did anything: no processor time to a hundredth of a
+/// second, no fault, no wait, and it sleeps now.
+fn is_idle(before: &Stat, now: &Stat) -> bool {
+    let did = |s: &Stat| (s.user, s.system, s.major_faults, s.block_delay);
+    did(before) == did(now) && matches!(now.state, b'S' | b'I' | b'T' | b'Z')
+}
+
+/// Processor time of this thread, nanoseconds.
+fn processor_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
+
 /// Reads a file of at most the buffer's length; gives its length.
-fn read_small(path: &std::path::Path, text: &mut [u8]) -> io::Result<usize> {
+fn read_small(path: &Path, text: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut filled = 0;
     while filled < text.len() {
@@ -206,3 +243,6 @@ fn read_small(path: &std::path::Path, text: &mut [u8]) -> io::Result<usize> {
     }
     Ok(filled)
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,9 @@ pub(super) struct Span {
     pub io_before: Option<Io>,
     pub now: Stat,
     pub io_now: Option<Io>,
+    /// Seconds between the two readings of the I/O; longer than between the
+    /// looks where the process seemed idle for a while, 0 where it still does.
+    pub io_s: f64,
 }
 
 /// The rows: the busiest by each criterion, busiest first.
@@ -47,7 +50,10 @@ fn row(span: &Span, elapsed_s: f64, delays: bool) -> ProcessRow {
     let (now, before) = (&span.now, &span.before);
     let system = per_s(now.system, before.system) * TICK_S;
     let both = span.io_now.zip(span.io_before);
-    let io = |field: fn(&Io) -> u64| both.map(|(now, before)| per_s(field(&now), field(&before)));
+    let io = |field: fn(&Io) -> u64| {
+        let added = both.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
+        added.map(|n| if span.io_s > 0.0 { n / span.io_s } else { 0.0 })
+    };
     ProcessRow {
         pid: span.pid,
         name: String::from_utf8_lossy(&now.name).into_owned(),

@@ -97,3 +97,6 @@ pub(crate) fn memory(meminfo: &[u8]) -> u64 {
     let total = lines(meminfo).filter_map(keyed).find(|(key, _)| *key == b"MemTotal");
     total.and_then(|(_, kib)| kib).and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

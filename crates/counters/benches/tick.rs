@@ -1,0 +1,199 @@
+//! What a tick costs, side by side in one run: the sampler, the kernel's own
+//! cost of handing out the same files kept open, and sysstat's sadc.
+//!
+//!     cargo bench -p diskwright-counters --bench tick
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
+//! see that it works; then the numbers mean nothing.
+//!
+//! Processor time only, by the scheduler's own account in nanoseconds; waiting
+//! does not count. The look at the processes and the rest of the slow beat are
+//! told apart.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+#![allow(clippy::disallowed_methods, reason = "it waits for another program, which needs no pacer")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The files of a tick, and whether the kernel hands them out in pieces.
+const FILES: &[(&str, bool)] = &[
+    ("diskstats", true),
+    ("stat", false),
+    ("loadavg", false),
+    ("meminfo", false),
+    ("vmstat", true),
+    ("pressure/cpu", false),
+    ("pressure/io", false),
+    ("pressure/memory", false),
+    ("pressure/irq", false),
+    ("interrupts", true),
+    ("softirqs", false),
+    ("net/dev", true),
+    ("mdstat", true),
+];
+/// Those that sadc is asked for too: disks, memory, processors, paging, load.
+const SHARED: &[&str] = &["diskstats", "stat", "loadavg", "meminfo", "vmstat"];
+
+const SADC: &[&str] = &["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc", "/usr/lib/sa/sadc"];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let (rounds, ticks, sadc_samples) = if tiny { (3, 5, 1) } else { (15, 200, 30) };
+    let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    println!("# cost of a tick: Linux {}, {rounds} rounds of {ticks} ticks", machine.trim());
+    let quiet = Options {
+        slow_every: Duration::from_secs(3600),
+        processes: false,
+        filesystems: false,
+        cgroups: false,
+        ..Options::default()
+    };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), quiet);
+    let mut bare = Bare::new(FILES.iter().copied());
+    let mut shared = Bare::new(FILES.iter().copied().filter(|(name, _)| SHARED.contains(name)));
+    sampler.tick();
+    bare.read();
+    shared.read();
+    // in turns, and the least of the rounds: what else the machine does only adds
+    let (mut ours, mut kernel, mut kernel_shared) = (f64::MAX, f64::MAX, f64::MAX);
+    for _ in 0..rounds {
+        kernel = kernel.min(each_us(ticks, || bare.read()));
+        ours = ours.min(each_us(ticks, || sampler.tick()));
+        kernel_shared = kernel_shared.min(each_us(ticks, || shared.read()));
+    }
+    println!("{:<52} {:>9} us", "kernel alone, the same files kept open", one(kernel));
+    println!("{:<52} {:>9} us   {:.2} x the kernel's (at most 2)", "sampler, all of them", one(ours), ours / kernel);
+    println!("  {} series", sampler.row().len());
+    println!("{:<52} {:>9} us", "kernel alone, disks, memory, processors", one(kernel_shared));
+    match sadc_us(sadc_samples) {
+        Ok(sadc) => {
+            println!("{:<52} {:>9} us", "sadc -S DISK, a sample", one(sadc));
+            println!("{:<52} {:>12.3}   (at most 0.25)", "sampler, all of its files, to sadc", ours / sadc);
+        }
+        Err(why) => println!("sadc: skipped: {why}"),
+    }
+    slow_beat(if tiny { 2 } else { 20 });
+    let resident = status_kib("VmHWM");
+    println!("{:<52} {:>9} KiB", "most resident memory of this process", resident);
+}
+
+fn one(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn thread_us() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 * 1e-3
+}
+
+/// Processor time of one call, microseconds, over `times` calls.
+fn each_us(times: u32, mut what: impl FnMut()) -> f64 {
+    let start = thread_us();
+    for _ in 0..times {
+        what();
+    }
+    (thread_us() - start) / f64::from(times)
+}
+
+/// Reads files that stay open, and looks at nothing in them.
+struct Bare {
+    files: Vec<(File, bool)>,
+    buffer: Vec<u8>,
+}
+
+impl Bare {
+    fn new(names: impl Iterator<Item = (&'static str, bool)>) -> Bare {
+        let open = |(name, pieces): (&str, bool)| Some((File::open(Path::new("/proc").join(name)).ok()?, pieces));
+        Bare { files: names.filter_map(open).collect(), buffer: vec![0; 1 << 20] }
+    }
+
+    fn read(&mut self) {
+        for (file, pieces) in &self.files {
+            let mut at = 0;
+            while let Ok(n) = file.read_at(&mut self.buffer[at..], at as u64) {
+                at += n;
+                if n == 0 || !pieces {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The slow beat by its parts, with as many processes as there are.
+fn slow_beat(times: u32) {
+    let cost = |options: Options| {
+        let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+        sampler.tick();
+        each_us(times, || {
+            sampler.tick();
+            sampler.take_notes();
+        })
+    };
+    let every = Options { slow_every: Duration::from_nanos(1), ..Options::default() };
+    let processes = fs::read_dir("/proc").map_or(0, |entries| {
+        let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+        names.filter(|n| n.parse::<u32>().is_ok()).count()
+    });
+    let without = cost(Options { processes: false, cgroups: false, filesystems: false, ..every.clone() });
+    let with_groups = cost(Options { processes: false, filesystems: false, ..every.clone() });
+    let with_processes = cost(Options { cgroups: false, filesystems: false, ..every });
+    println!("{:<52} {:>9} us", "slow beat: a tick with it", one(without));
+    println!("{:<52} {:>9} us", "slow beat: control groups, on top", one(with_groups - without));
+    let name = format!("slow beat: {processes} processes, on top");
+    println!("{name:<52} {:>9} us", one(with_processes - without));
+}
+
+/// sadc's processor time a sample: that of many samples less that of few, so
+/// that its start does not count.
+fn sadc_us(samples: u32) -> Result<f64, String> {
+    let program = SADC.iter().find(|p| Path::new(p).exists()).ok_or("sysstat is not installed")?;
+    let few = run_sadc(program, 1)?;
+    let many = run_sadc(program, 1 + samples)?;
+    Ok((many - few) / f64::from(samples))
+}
+
+fn run_sadc(program: &str, samples: u32) -> Result<f64, String> {
+    let file: PathBuf = std::env::temp_dir().join(format!("diskwright-bench-{}.sa", std::process::id()));
+    let count = samples.to_string();
+    let mut command = Command::new(program);
+    command.args(["-S", "DISK", "1", &count]).arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| format!("{program}: {e}"))?;
+    let time = time_of(&mut child);
+    // a leftover in the temporary folder does no harm
+    let _ = fs::remove_file(&file);
+    time
+}
+
+/// Processor time of a child up to its end, microseconds. The scheduler's
+/// account of it is read again and again: it is gone once the child is reaped.
+fn time_of(child: &mut Child) -> Result<f64, String> {
+    let folder = PathBuf::from(format!("/proc/{}", child.id()));
+    loop {
+        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        let ended = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));
+        if ended {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let account = fs::read_to_string(folder.join("schedstat")).map_err(|e| format!("schedstat: {e}"));
+    child.wait().map_err(|e| e.to_string())?;
+    let ns: f64 = account?.split_whitespace().next().and_then(|n| n.parse().ok()).ok_or("schedstat: no number")?;
+    Ok(ns * 1e-3)
+}
+
+fn status_kib(key: &str) -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with(key));
+    line.and_then(|l| l.split_whitespace().nth(1)).and_then(|n| n.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,192 @@
+//! Cases of the control groups: version 1, version 2, both at once.
+
+use super::*;
+use crate::live::fake::FakeMachine;
+
+const V2: &str = "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 0:20 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+const V1: &str = "1 0 8:0 / / rw - ext4 /dev/sda rw\n\
+    2 1 0:20 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+    3 1 0:21 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+    4 1 0:22 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+
+fn ordinary(mounts: &str) -> FakeMachine {
+    let machine = FakeMachine::new();
+    machine.ordinary().put("proc/self/mountinfo", mounts);
+    machine.put("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n");
+    machine.link("sys/dev/block/8:0", "../../block/sda");
+    machine
+}
+
+fn waits(us: u64) -> String {
+    format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n")
+}
+
+/// A group of version 2 with a memory limit.
+fn group_2(machine: &FakeMachine, path: &str, refaults: u64, reads: u64) {
+    let put = |file: &str, text: String| _ = machine.put(&format!("sys/fs/cgroup{path}/{file}"), text);
+    put("memory.current", "90000\n".into());
+    put("memory.max", "100000\n".into());
+    put("memory.high", "max\n".into());
+    put("memory.stat", format!("anon 60000\nfile 30000\npgmajfault 4\nworkingset_refault_file {refaults}\n"));
+    put("memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n".into());
+    put("io.stat", format!("8:0 rbytes={} wbytes=0 rios={reads} wios=0 dbytes=0 dios=0\n", reads * 4096));
+    put("io.max", "8:0 rbps=max wbps=max riops=200 wiops=max\n".into());
+    put("memory.pressure", waits(refaults));
+    put("cpu.stat", "usage_usec 5000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 900\n".into());
+}
+
+#[test]
+fn thrash_inside_a_group_is_seen_with_memory_to_spare() {
+    let machine = ordinary(V2);
+    group_2(&machine, "/web.slice/app", 100, 10);
+    let mut watch = machine.watch();
+    watch.tick();
+    group_2(&machine, "/web.slice/app", 500_100, 10);
+    watch.tick_after(1.0);
+    let app = "/web.slice/app";
+    assert_eq!(watch.value("cgroup.refaults_file", app), 500_000.0);
+    assert!((watch.value("cgroup.memory_some_s", app) - 0.5).abs() < 1e-12);
+    assert_eq!(watch.value("cgroup.memory_bytes", app), 90_000.0);
+    assert_eq!(watch.value("cgroup.memory_limit_bytes", app), 100_000.0);
+    assert!(watch.find("cgroup.memory_high_bytes", app).is_none(), "no limit, no series");
+    assert!(watch.value("memory.available_bytes", "") > 0.7 * watch.value("memory.total_bytes", ""));
+    // and the processes are looked at at once
+    assert_eq!(watch.notes(Note::PROCESSES).len(), 1);
+}
+
+#[test]
+fn what_was_serviced_stands_beside_the_limit() {
+    let machine = ordinary(V2);
+    group_2(&machine, "/a", 0, 10);
+    let mut watch = machine.watch();
+    watch.tick();
+    group_2(&machine, "/a", 0, 210);
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("cgroup.reads", "/a@sda"), 200.0);
+    assert_eq!(watch.value("cgroup.read_limit_per_s", "/a@sda"), 200.0);
+    assert_eq!(watch.value("cgroup.read_bytes", "/a@sda"), 200.0 * 4096.0);
+    assert!(watch.find("cgroup.write_limit_per_s", "/a@sda").is_none());
+    assert_eq!(watch.value("cgroup.cpu_throttled_periods", "/a"), 0.0);
+    assert!(watch.find("cgroup.reads", "/a").is_none());
+}
+
+#[test]
+fn version_1_holds_back_what_diskstats_never_shows() {
+    let machine = ordinary(V1);
+    let group = "sys/fs/cgroup/blkio/slow";
+    let serviced = |n: u64| format!("8:0 Read {n}\n8:0 Write 3\n8:0 Total {}\nTotal 9\n", n + 3);
+    machine
+        .put(&format!("{group}/blkio.throttle.io_serviced"), "")
+        .put(&format!("{group}/blkio.throttle.io_service_bytes"), "")
+        .put(&format!("{group}/blkio.throttle.read_iops_device"), "8:0 50\n")
+        .put(&format!("{group}/blkio.throttle.write_bps_device"), "8:0 1048576\n")
+        .put("sys/fs/cgroup/memory/slow/memory.usage_in_bytes", "5000\n")
+        .put("sys/fs/cgroup/memory/slow/memory.limit_in_bytes", "9223372036854771712\n")
+        .put("sys/fs/cgroup/memory/slow/memory.stat", "cache 1\ntotal_cache 4096\ntotal_pgmajfault 2\n")
+        .put("sys/fs/cgroup/cpu,cpuacct/slow/cpuacct.usage", "1000000\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    // what the kernel does not list has not happened yet
+    machine.put(&format!("{group}/blkio.throttle.io_serviced"), serviced(50));
+    machine.put("sys/fs/cgroup/cpu,cpuacct/slow/cpuacct.usage", "501000000\n");
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("cgroup.reads", "/slow@sda"), 50.0);
+    assert_eq!(watch.value("cgroup.writes", "/slow@sda"), 3.0);
+    assert_eq!(watch.value("cgroup.read_limit_per_s", "/slow@sda"), 50.0);
+    assert_eq!(watch.value("cgroup.write_limit_bytes_per_s", "/slow@sda"), 1_048_576.0);
+    assert_eq!(watch.value("cgroup.memory_file_bytes", "/slow"), 4096.0);
+    assert!(watch.find("cgroup.memory_limit_bytes", "/slow").is_none());
+    assert!((watch.value("cgroup.cpu_time_s", "/slow") - 0.5).abs() < 1e-12);
+    assert_eq!(watch.value("physical_disk.reads", "sda"), 0.0);
+}
+
+#[test]
+fn both_versions_at_once_are_one_group() {
+    let mounts = format!("{V1}5 1 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    let machine = ordinary(&mounts);
+    machine
+        .put("sys/fs/cgroup/unified/cgroup.controllers", "\n")
+        .put("sys/fs/cgroup/unified/db/memory.pressure", waits(10))
+        .put("sys/fs/cgroup/unified/db/cpu.stat", "usage_usec 700\n")
+        .put("sys/fs/cgroup/memory/db/memory.usage_in_bytes", "5000\n")
+        .put("sys/fs/cgroup/memory/db/memory.limit_in_bytes", "6000\n")
+        .put("sys/fs/cgroup/cpu,cpuacct/db/cpuacct.usage", "700000\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    assert_eq!(watch.value("cgroup.memory_limit_bytes", "/db"), 6000.0);
+    assert!(watch.value("cgroup.memory_some_s", "/db").is_nan());
+    let series = watch.sampler.schema().series.iter();
+    assert_eq!(series.filter(|s| s.counter == "cgroup.cpu_time_s" && s.instance == "/db").count(), 1);
+    assert!(!watch.says(Note::UNSEEN, "controller is not there"));
+}
+
+#[test]
+fn a_quiet_group_is_followed_once_it_does_io() {
+    let machine = ordinary(V2);
+    let io =
+        |bytes: u64| _ = machine.put("sys/fs/cgroup/b/io.stat", format!("8:0 rbytes={bytes} rios=1 wbytes=0 wios=0\n"));
+    io(1000);
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0);
+    assert!(watch.find("cgroup.reads", "/b@sda").is_none());
+    io(50_000_000);
+    watch.tick_after(5.0);
+    assert!(watch.value("cgroup.read_bytes", "/b@sda").is_nan());
+    io(50_001_000);
+    watch.tick_after(1.0);
+    assert_eq!(watch.value("cgroup.read_bytes", "/b@sda"), 1000.0);
+}
+
+#[test]
+fn a_group_that_goes_is_a_gap_and_leaves() {
+    let machine = ordinary(V2);
+    group_2(&machine, "/a", 0, 10);
+    group_2(&machine, "/b", 0, 10);
+    let mut watch = machine.watch();
+    watch.tick();
+    machine.remove("sys/fs/cgroup/a");
+    watch.tick_after(5.0);
+    assert!(watch.value("cgroup.memory_bytes", "/a").is_nan());
+    assert!(watch.says(Note::GAP, "control group /a is gone"));
+    watch.tick_after(5.0);
+    assert!(watch.find("cgroup.memory_bytes", "/a").is_none());
+    assert!(watch.find("cgroup.reads", "/a@sda").is_none());
+    assert_eq!(watch.value("cgroup.memory_bytes", "/b"), 90_000.0);
+}
+
+#[test]
+fn too_many_groups_are_bounded_and_told() {
+    let machine = ordinary(V2);
+    for i in 0..30 {
+        group_2(&machine, &format!("/g{i:02}"), 0, 10);
+    }
+    let mut watch = machine.sampler(Options { most_cgroups: 10, ..Options::default() });
+    watch.tick();
+    let groups = watch.sampler.schema().instances("cgroup").into_iter().filter(|i| !i.contains('@')).count();
+    assert_eq!(groups, 10);
+    assert!(watch.says(Note::UNSEEN, "20 more control groups"));
+}
+
+#[test]
+fn an_unknown_device_keeps_its_number() {
+    let machine = ordinary(V2);
+    group_2(&machine, "/a", 0, 10);
+    machine.put("sys/fs/cgroup/a/io.max", "259:3 riops=5\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    assert_eq!(watch.value("cgroup.read_limit_per_s", "/a@259:3"), 5.0);
+}
+
+#[test]
+fn no_control_groups_or_no_controller_is_told() {
+    let machine = FakeMachine::new();
+    machine.ordinary();
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.says(Note::UNSEEN, "no control groups are mounted"));
+    let machine = ordinary(V2);
+    machine.put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.says(Note::UNSEEN, "the io controller is not there"));
+}

@@ -1,0 +1,195 @@
+//! Cases of the processes.
+
+use super::*;
+use crate::live::fake::{FakeMachine, FakeWatch};
+
+struct Made {
+    name: &'static str,
+    state: char,
+    user: u64,
+    faults: u64,
+    delay: u64,
+    start: u64,
+    flags: u64,
+    threads: u64,
+}
+
+const MADE: Made =
+    Made { name: "worker", state: 'S', user: 10, faults: 0, delay: 0, start: 50, flags: 0x40_0000, threads: 1 };
+
+fn put(machine: &FakeMachine, pid: u32, made: &Made) {
+    machine.put(&format!("proc/{pid}/stat"), stat_line(pid, made));
+}
+
+fn stat_line(pid: u32, made: &Made) -> String {
+    let Made { name, state, user, faults, delay, start, flags, threads } = made;
+    let rest = "0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0";
+    format!(
+        "{pid} ({name}) {state} 1 1 1 0 -1 {flags} 0 0 {faults} 0 {user} 0 0 0 20 0 {threads} 0 {start} 0 7 {rest} {delay}\n"
+    )
+}
+
+fn io_text(asked: u64, read: u64) -> String {
+    format!(
+        "rchar: {asked}\nwchar: 0\nsyscr: 5\nsyscw: 0\nread_bytes: {read}\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
+    )
+}
+
+fn ordinary() -> FakeMachine {
+    let machine = FakeMachine::new();
+    machine.ordinary();
+    machine
+}
+
+fn row(table: &ProcessTable, pid: u32) -> &ProcessRow {
+    table.rows.iter().find(|r| r.pid == pid).unwrap()
+}
+
+#[test]
+fn what_it_asked_for_against_what_reached_the_disk() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    machine.put("proc/7/io", io_text(1000, 0)).put("proc/7/cgroup", "0::/jobs\n");
+    machine.put("proc/7/status", "VmSwap: 4 kB\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    assert!(watch.processes().is_none(), "one look tells nothing");
+    put(&machine, 7, &Made { user: 60, faults: 20, delay: 250, ..MADE });
+    machine.put("proc/7/io", io_text(5_001_000, 500_000));
+    let table = watch.tick_after(5.0).processes().unwrap();
+    let row = row(&table, 7);
+    assert!((table.elapsed_s - 5.0).abs() < 1e-9);
+    assert_eq!(row.asked_read_bytes_per_s, Some(1e6));
+    assert_eq!(row.read_bytes_per_s, Some(1e5));
+    assert_eq!(row.read_calls_per_s, Some(0.0));
+    assert!((row.processor - 0.1).abs() < 1e-12);
+    assert_eq!(row.major_faults_per_s, 4.0);
+    assert_eq!(row.block_delay, Some(0.5));
+    assert_eq!((row.cgroup.as_str(), row.swapped_bytes), ("/jobs", Some(4096.0)));
+    assert_eq!(row.resident_bytes, 7.0 * rustix::param::page_size() as f64);
+}
+
+#[test]
+fn without_delay_accounting_the_wait_is_unknown() {
+    let machine = ordinary();
+    machine.put("proc/sys/kernel/task_delayacct", "0\n");
+    put(&machine, 7, &MADE);
+    let mut watch = machine.watch();
+    watch.tick();
+    put(&machine, 7, &Made { user: 20, ..MADE });
+    assert_eq!(row(&watch.tick_after(5.0).processes().unwrap(), 7).block_delay, None);
+    assert!(watch.says(Note::UNSEEN, "delay accounting is off"));
+}
+
+#[test]
+fn io_that_cannot_be_read_is_unknown_not_zero() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    let mut watch = machine.watch();
+    watch.tick();
+    put(&machine, 7, &Made { user: 20, ..MADE });
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert_eq!(row(&table, 7).read_bytes_per_s, None);
+}
+
+#[test]
+fn a_number_that_was_given_again_is_another_process() {
+    let machine = ordinary();
+    put(&machine, 7, &Made { user: 5000, start: 50, ..MADE });
+    let mut watch = machine.watch();
+    watch.tick();
+    // began after the first look, at 100 s after boot: all it did is of this span
+    put(&machine, 7, &Made { user: 100, start: 10_200, ..MADE });
+    // and this one is older than the first look, which missed it
+    put(&machine, 8, &Made { user: 100, start: 60, ..MADE });
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert!((row(&table, 7).processor - 0.2).abs() < 1e-12);
+    assert_eq!(table.rows.len(), 1);
+}
+
+#[test]
+fn who_is_blocked_and_where() {
+    let machine = ordinary();
+    put(&machine, 7, &Made { state: 'D', ..MADE });
+    machine.put("proc/7/wchan", "io_schedule");
+    // a database whose second thread waits
+    let threads = Made { user: 11, threads: 2, ..MADE };
+    put(&machine, 8, &Made { user: 10, ..threads });
+    machine.put("proc/8/task/8/stat", stat_line(8, &MADE));
+    machine.put("proc/8/task/9/stat", stat_line(9, &Made { state: 'D', ..MADE })).put("proc/8/task/9/wchan", "0");
+    let mut watch = machine.watch();
+    watch.tick();
+    put(&machine, 8, &threads);
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert_eq!((row(&table, 7).blocked_share, row(&table, 7).waits_in.as_deref()), (1.0, Some("io_schedule")));
+    assert_eq!((row(&table, 8).blocked_share, row(&table, 8).waits_in.as_deref()), (1.0, None));
+}
+
+fn tables(watch: &FakeWatch) -> usize {
+    watch.notes(Note::PROCESSES).len()
+}
+
+#[test]
+fn it_looks_at_once_when_somebody_waits() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    let mut watch = machine.watch();
+    watch.tick().tick_after(0.2);
+    assert_eq!(tables(&watch), 0);
+    let waits = "some avg10=0.00 avg60=0.00 avg300=0.00 total=900000\nfull avg10=0.00 total=0\n";
+    machine.put("proc/pressure/memory", waits);
+    watch.tick_after(0.2);
+    assert_eq!(tables(&watch), 0, "not more than once a second");
+    let waits = waits.replace("900000", "2900000");
+    machine.put("proc/pressure/memory", &waits);
+    watch.tick_after(0.8);
+    assert_eq!(tables(&watch), 1);
+    watch.tick_after(1.2);
+    assert_eq!(tables(&watch), 1, "the trouble is over");
+    watch.tick_after(3.0);
+    assert_eq!(tables(&watch), 2, "the slow beat");
+}
+
+#[test]
+fn rows_are_bounded_and_the_busiest_stay() {
+    let machine = ordinary();
+    for pid in 1..=200 {
+        put(&machine, pid, &MADE);
+        machine.put(&format!("proc/{pid}/io"), io_text(0, 0));
+    }
+    let mut watch = machine.watch();
+    watch.tick();
+    for pid in 1..=200 {
+        put(&machine, pid, &Made { user: 10 + u64::from(pid), ..MADE });
+    }
+    machine.put("proc/3/io", io_text(0, 9_000_000_000));
+    let table = watch.tick_after(5.0).processes().unwrap();
+    assert!(table.rows.len() < 60, "{}", table.rows.len());
+    assert_eq!(table.rows[0].pid, 3);
+    assert!(table.rows.iter().any(|r| r.pid == 200));
+}
+
+#[test]
+fn no_process_at_all_is_told() {
+    let machine = ordinary();
+    let mut watch = machine.watch();
+    watch.tick().tick_after(5.0);
+    assert!(watch.says(Note::UNSEEN, "no process can be seen"));
+}
+
+#[test]
+fn io_of_one_that_seems_idle_is_read_now_and_then() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    machine.put("proc/7/io", io_text(0, 0));
+    let mut watch = machine.watch();
+    watch.tick();
+    // throttled so hard that its processor time does not reach a hundredth
+    machine.put("proc/7/io", io_text(0, 1_000_000));
+    let mut seen = Vec::new();
+    for _ in 0..IDLE_LOOKS {
+        let table = watch.tick_after(5.0).processes().unwrap();
+        seen.extend(table.rows.iter().map(|r| r.read_bytes_per_s));
+    }
+    assert_eq!(seen, [Some(1_000_000.0 / 25.0)], "over the time since it was last read");
+}
