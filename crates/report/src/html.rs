@@ -50,11 +50,7 @@ pub fn page(report: &Report) -> String {
         Some(verdict) => body(&mut out, report, verdict),
         None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
     }
-    out.push_str(&format!(
-        "<footer><p>Made by Diskwright {}. This page is complete in itself: \
-         it loads nothing and runs nothing.</p></footer>\n",
-        escape(&report.version)
-    ));
+    footer(&mut out, report);
     out.push_str("</body>\n</html>\n");
     out
 }
@@ -89,6 +85,26 @@ fn body(out: &mut String, report: &Report, verdict: &Verdict) {
         ));
     }
     out.push_str("</main>\n");
+}
+
+/// The documents that the page cites, and who made it.
+fn footer(out: &mut String, report: &Report) {
+    let rules = report.verdicts.iter().flat_map(|v| v.findings.iter().map(|f| f.source.as_str()));
+    let advice = report.verdicts.iter().take(1).flat_map(|v| v.advice.iter().map(|a| a.source.as_str()));
+    let sources: Vec<&str> = rules.chain(advice).collect();
+    out.push_str("<footer>\n");
+    let cited = words::cited(&sources.join("\n"));
+    if !cited.is_empty() {
+        out.push_str("<ul class=\"cited\">\n");
+        for (id, title) in cited {
+            out.push_str(&format!("<li>{id}: {}</li>\n", escape(title)));
+        }
+        out.push_str("</ul>\n");
+    }
+    out.push_str(&format!(
+        "<p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p>\n</footer>\n",
+        escape(&report.version)
+    ));
 }
 
 fn headline(out: &mut String, report: &Report, verdict: &Verdict) {

@@ -8,6 +8,22 @@ use crate::axis;
 use crate::text::plural;
 use crate::time::length;
 
+/// The documents that sources cite by number.
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("doc 000", "\u{201c}Help! My NT Server Is Too Slow\u{201d}, SAS Institute, 1998"),
+    ("doc 001", "\u{201c}Disk Subsystem Performance and Scalability\u{201d}, Compaq, 1997"),
+    ("doc 002", "\u{201c}Obtaining maximum performance while adding storage\u{201d}, Windows NT Magazine, 1998"),
+    ("doc 003", "\u{201c}Detecting Disk Bottlenecks\u{201d}, Windows NT Workstation 4.0 Resource Kit, chapter 14"),
+    ("doc 004", "\u{201c}Testing SQL 7.0 with various RAID systems\u{201d}, InfoStor, 1999"),
+];
+
+/// Number and title of the documents that a text cites.
+pub(crate) fn cited(text: &str) -> Vec<(&'static str, &'static str)> {
+    // "doc 000 and 003" and "docs 000, 003" are written too
+    let numbers = |id: &str| text.contains(id) || (text.contains("doc") && text.contains(&id[4..]));
+    DOCUMENTS.into_iter().filter(|(id, _)| numbers(id)).collect()
+}
+
 /// A bottleneck's name for people.
 pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
     match bottleneck {
