@@ -102,7 +102,8 @@ fn footer(out: &mut String, report: &Report) {
         out.push_str("</ul>\n");
     }
     out.push_str(&format!(
-        "<p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p>\n</footer>\n",
+        "<p>Made by Diskwright {}. This page is complete in itself: \
+         it loads nothing and runs nothing.</p>\n</footer>\n",
         escape(&report.version)
     ));
 }

@@ -19,9 +19,11 @@ const DOCUMENTS: [(&str, &str); 5] = [
 
 /// Number and title of the documents that a text cites.
 pub(crate) fn cited(text: &str) -> Vec<(&'static str, &'static str)> {
-    // "doc 000 and 003" and "docs 000, 003" are written too
-    let numbers = |id: &str| text.contains(id) || (text.contains("doc") && text.contains(&id[4..]));
-    DOCUMENTS.into_iter().filter(|(id, _)| numbers(id)).collect()
+    // "docs 000 and 003" is written too
+    let words: Vec<&str> = text.split_whitespace().map(|w| w.trim_matches([',', ';', ':', '.', '(', ')'])).collect();
+    let has = |word: &str| words.contains(&word);
+    let docs = has("doc") || has("docs");
+    DOCUMENTS.into_iter().filter(|(id, _)| docs && has(&id[4..])).collect()
 }
 
 /// A bottleneck's name for people.
@@ -110,5 +112,18 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
         "warning" => Some("Warning"),
         "unseen" => Some("Not seen"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cited_documents_are_found_and_numbers_are_not() {
+        let ids = |text: &str| cited(text).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(ids("doc 003, Recognizing Disk Bottlenecks; doc 000, tip 7"), ["doc 000", "doc 003"]);
+        assert_eq!(ids("docs 000, 002 and 004"), ["doc 000", "doc 002", "doc 004"]);
+        assert!(ids("ours: 1,000 requests, 003").is_empty());
     }
 }
