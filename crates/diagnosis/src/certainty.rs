@@ -21,7 +21,8 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     if longest > seconds / 2.0 {
         let count = rules.iter().filter(|r| r.sustained.at_least_s > seconds / 2.0).count();
         list.push(format!(
-            "the window of {} is short: {count} rules ask for up to {} of what they say, and half of the window was taken instead",
+            "the window of {} is short: {count} rules ask for up to {} of what they say, and half of the \
+             window was taken instead",
             display(seconds, "s"),
             display(longest, "s"),
         ));

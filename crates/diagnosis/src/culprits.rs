@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn row(pid: u32, name: &str) -> ProcessRow {
-        ProcessRow { pid, name: name.into(), cgroup: format!("/work/{name}"), ..ProcessRow::default() }
+        ProcessRow { pid, name: name.into(), cgroup: format!("/jobs/{name}"), ..ProcessRow::default() }
     }
 
     fn table(rows: Vec<ProcessRow>) -> ProcessTable {
@@ -243,9 +243,9 @@ mod tests {
         let mut culprits = Culprits::default();
         let reader = |pid, name| ProcessRow { read_bytes_per_s: Some(1e6), ..row(pid, name) };
         culprits.add(&table(vec![reader(7, "fio"), reader(8, "dd")]));
-        let found = culprits.of(Bottleneck::Throttle, Some("/work/dd"));
+        let found = culprits.of(Bottleneck::Throttle, Some("/jobs/dd"));
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].kind.as_str(), found[0].name.as_str()), ("cgroup", "/work/dd"));
+        assert_eq!((found[0].kind.as_str(), found[0].name.as_str()), ("cgroup", "/jobs/dd"));
         assert_eq!((found[1].pid, found[1].share), (Some(8), Some(1.0)));
     }
 

@@ -80,7 +80,8 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "spindles",
         DISK_AND_MACHINE,
         "count",
-        "Devices with nothing below them under the device or set, or all of the machine's (memory disks left out); 1 for a device of which nothing is known.",
+        "Devices with nothing below them under the device or set, or all of the machine's (memory disks left out); \
+         1 for a device of which nothing is known.",
     ),
     entry(
         Pseudo::Processors,
@@ -101,7 +102,9 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "back_end_load",
         DISK_AND_MACHINE,
         "per_s",
-        "Operations a second on each disk. Of a set with requests of its own: reads plus the level's factor times writes, over the members (doc 002). Of a set without (btrfs): the members' mean. Of a leaf: its own transfers. Of the machine: the mean over its leaves.",
+        "Operations a second on each disk. Of a set with requests of its own: reads plus the level's factor times \
+         writes, over the members (doc 002). Of a set without (btrfs): the members' mean. Of a leaf: its own \
+         transfers. Of the machine: the mean over its leaves.",
     ),
     entry(
         Pseudo::CeilingRequests,
@@ -129,60 +132,90 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "member_latency_ratio",
         DISK,
         "",
-        "A member's seconds a transfer over the median of the other members of its set, at ticks with at least five transfers of its own and of half of the others. A disk in no set is not judged by it.",
+        "A member's seconds a transfer over the median of the other members of its set, at ticks with at least \
+         five transfers of its own and of half of the others. A disk in no set is not judged by it.",
     ),
     entry(
         Pseudo::MemberQueueRatio,
         "member_queue_ratio",
         DISK,
         "",
-        "A member's queue over the median of the other members of its set (a median below a twentieth of a request counts as that).",
+        "A member's queue over the median of the other members of its set (a median below a twentieth of a request \
+         counts as that).",
     ),
     entry(
         Pseudo::Background,
         "background",
         &["physical_disk", "machine"],
         "count",
-        "1 while a check, resync, rebuild, balance or scrub runs on a set above the device (on any set, for the machine), else 0.",
+        "1 while a check, resync, rebuild, balance or scrub runs on a set above the device (on any set, for the \
+         machine), else 0.",
     ),
     entry(
         Pseudo::BackgroundShare,
         "background_share",
         DISK,
         "fraction",
-        "Share of the device's bytes that such work moves by its own progress counter, at most 1; 0 for a disk in no set.",
+        "Share of the device's bytes that such work moves by its own progress counter, at most 1; 0 for a disk in \
+         no set.",
     ),
     entry(
         Pseudo::Waiting,
         "waiting",
         MACHINE,
         "fraction",
-        "Share of time in which somebody waits for I/O: pressure.io_some; without pressure files 1 at ticks with blocked processes; without those processor.iowait.",
+        "Share of time in which somebody waits for I/O: pressure.io_some; without pressure files 1 at ticks with \
+         blocked processes; without those processor.iowait.",
     ),
     entry(
         Pseudo::SwapInMemory,
         "swap_in_memory",
         MACHINE,
         "fraction",
-        "Share of the swap space that is zram, whose paging moves nothing on a disk; 0 where there is no swap. Absent without a topology.",
+        "Share of the swap space that is zram, whose paging moves nothing on a disk; 0 where there is no swap. \
+         Absent without a topology.",
     ),
     entry(
         Pseudo::LightLoad,
         "light_load_s",
         DISK,
         "s",
-        "Mean seconds a transfer over the ticks of the window at which at most half a request was outstanding, weighted by transfers: the response of the device by itself. No value where it never was that quiet.",
+        "Mean seconds a transfer over the ticks of the window at which at most half a request was outstanding, \
+         weighted by transfers: the response of the device by itself. No value where it never was that quiet.",
     ),
     entry(
         Pseudo::BusySteadiness,
         "busy_steadiness",
         DISK,
         "",
-        "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are left out. No value below five such ticks.",
+        "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more \
+         than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are \
+         left out. No value below five such ticks.",
     ),
 ];
 
 /// The entry that `object`'s rules mean by `name`.
 pub fn find(object: &str, name: &str) -> Option<&'static PseudoCounter> {
     PSEUDO.iter().find(|p| p.name == name && p.objects.contains(&object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_documents_every_one() {
+        let text = include_str!("../../../docs/rules.md");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|l| l.starts_with("| `"))
+            .map(|l| l.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        for entry in PSEUDO {
+            let name = format!("`{}`", entry.name);
+            let row = rows.iter().find(|r| r[0] == name).unwrap_or_else(|| panic!("{name} is not in docs/rules.md"));
+            assert_eq!((row[1], row[2]), (entry.objects.join(", ").as_str(), entry.unit), "{name}");
+        }
+        assert_eq!(rows.len(), PSEUDO.len());
+    }
 }

@@ -308,7 +308,8 @@ fn steadiness_is_of_the_ticks_inside_the_stretch() {
     let rule = "[[rule]]\nid = 'r'\nsustained = { share = 0.3 }\nall = [{ counter = 'avg_queue_length', above = 2 }, \
         { counter = 'transfers_per_s', steadiness = true, below = 0.01 }]";
     assert_eq!(recording.by(rule).findings.len(), 1);
-    let rule = "[[rule]]\nid = 'r'\nsustained = { share = 0.3 }\nall = [{ counter = 'transfers_per_s', steadiness = true, below = 0.01 }]";
+    let rule = "[[rule]]\nid = 'r'\nsustained = { share = 0.3 }\n\
+        all = [{ counter = 'transfers_per_s', steadiness = true, below = 0.01 }]";
     assert!(recording.by(rule).findings.is_empty());
 }
 
@@ -381,16 +382,16 @@ fn roles_apply_when_they_are_told() {
 #[test]
 fn groups_devices_and_limits() {
     let recording = Recording::new(20)
-        .with("cgroup.reads", "/work@sda", |_| 299.0)
-        .with("cgroup.writes", "/work@sda", |_| 0.0)
-        .with("cgroup.read_limit_per_s", "/work@sda", |_| 300.0)
-        .with("cgroup.io_some_s", "/work", |_| 0.9)
+        .with("cgroup.reads", "/jobs@sda", |_| 299.0)
+        .with("cgroup.writes", "/jobs@sda", |_| 0.0)
+        .with("cgroup.read_limit_per_s", "/jobs@sda", |_| 300.0)
+        .with("cgroup.io_some_s", "/jobs", |_| 0.9)
         .disk("sda", 299.0, 0.0001, 0.03)
         .disk("sdb", 0.0, 0.0, 0.0);
     let rule = "[[rule]]\nid = 'r'\nobject = 'cgroup'\nbottleneck = 'throttle'\n\
         all = [{ counter = 'read_limit_used', above = 0.9 }]\nevidence = ['io_some', 'physical_disk.busy']";
     let verdict = recording.by(rule);
-    assert_eq!(verdict.instance, "/work@sda");
+    assert_eq!(verdict.instance, "/jobs@sda");
     near(only(&verdict).value, 299.0 / 300.0);
     // of the group itself, and of the disk that the instance names
     near(only(&verdict).evidence[0].value.unwrap(), 0.9);
@@ -467,7 +468,8 @@ fn links_ceilings_and_memory_come_from_outside_the_log() {
     };
     let recording = Recording::new(10).disk("sda", 100.0, 0.001, 0.1).topology(topology);
     near(only(&recording.by(&one("counter = 'link_used', above = 0"))).value, 0.5);
-    let machine = "[[rule]]\nid = 'r'\nobject = 'machine'\nall = [{ counter = 'swap_in_memory', above = 0 }]\nevidence = ['memory_bytes']";
+    let machine = "[[rule]]\nid = 'r'\nobject = 'machine'\n\
+        all = [{ counter = 'swap_in_memory', above = 0 }]\nevidence = ['memory_bytes']";
     let verdict = recording.by(machine);
     near(only(&verdict).value, 0.75);
     near(only(&verdict).evidence[0].value.unwrap(), (8u64 << 30) as f64);

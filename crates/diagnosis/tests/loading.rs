@@ -56,7 +56,8 @@ fn errors_name_file_line_item_and_what_was_meant() {
         ),
         (
             "all = [{ counter = 'busy', above = 'reads_per_s' }]",
-            "rules/x.toml:15: rule disk.q: physical_disk.busy is in fraction, but physical_disk.reads_per_s is in per_s",
+            "rules/x.toml:15: rule disk.q: physical_disk.busy is in fraction, but physical_disk.reads_per_s is in \
+             per_s",
         ),
         (
             "all = [{ counter = 'bytes_per_s', plus = ['reads_per_s'], above = 1 }]",
@@ -68,6 +69,13 @@ fn errors_name_file_line_item_and_what_was_meant() {
             "rules/x.toml:15: rule disk.q: `per` knows no `spindel`; did you mean `spindle`?; it takes spindle, \
              processor",
         ),
+    ];
+    check(&table);
+}
+
+#[test]
+fn errors_in_conditions_and_words() {
+    let table = [
         ("all = [{ counter = 'busy', above = true }]", "`above` must be a number or a counter"),
         ("all = [{ counter = 'busy', above = nan }]", "`above` must be a number or a counter"),
         ("all = [{ counter = 3, above = 1 }]", "`counter` must be a text"),
@@ -90,6 +98,10 @@ fn errors_name_file_line_item_and_what_was_meant() {
         ("weight = 3", "`weight` must be from 0 to 2"),
         ("weight = 'much'", "`weight` must be a number, not string"),
     ];
+    check(&table);
+}
+
+fn check(table: &[(&str, &str)]) {
     for (line, expected) in table {
         let error = rule_error(line);
         assert!(error.contains(expected), "{line}\n   {error}\n   {expected}");

@@ -157,12 +157,12 @@ fn a_set_is_named_where_all_its_members_show_the_same() {
 
 #[test]
 fn a_group_is_named_before_the_groups_that_contain_it() {
-    let recording = ["/", "/work", "/work/fio", "/other"].into_iter().fold(Recording::new(20), |r, group| {
+    let recording = ["/", "/jobs", "/jobs/fio", "/other"].into_iter().fold(Recording::new(20), |r, group| {
         r.with("cgroup.memory_some_s", group, move |_| if group == "/other" { 0.21 } else { 0.5 })
     });
     let rules = "[[rule]]\nid = 'r'\nobject = 'cgroup'\nbottleneck = 'memory'\n\
         all = [{ counter = 'memory_some', above = 0.2 }]\n";
-    assert_eq!(recording.by(rules).instance, "/work/fio");
+    assert_eq!(recording.by(rules).instance, "/jobs/fio");
 }
 
 #[test]

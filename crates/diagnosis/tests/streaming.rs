@@ -40,15 +40,43 @@ fn restless(ticks: usize) -> Recording {
         .topology(array(2, Class::Flash, Level::Raid0))
 }
 
-const RULES: &str = "[[rule]]\nid = 'a'\nsustained = { share = 0.1, at_least = '5s' }\nevidence = ['busy', 'avg_s_per_read']\n\
-    all = [{ counter = 'avg_queue_length', above = 2 }, { counter = 'transfers_per_s', steadiness = true, above = 0 }]\n\
-    [[rule]]\nid = 'b'\nsustained = { share = 0.01 }\nall = [{ counter = 'member_latency_ratio', above = 1.2 }]\n\
-    [[rule]]\nid = 'c'\nobject = 'machine'\nbottleneck = 'memory'\nsustained = { share = 0.05 }\n\
-    any = [{ counter = 'paging.swap_in_pages_per_s', above = 10 }, { counter = 'pressure.memory_some', above = 0.3 }]\n\
-    [[rule]]\nid = 'd'\nobject = 'machine'\nbottleneck = 'cpu'\nsustained = { share = 0.05 }\nall = [\
-    { counter = 'system.running', change = { against = 'start' }, above = 1.1 }]\n\
-    [[rule]]\nid = 'e'\nbottleneck = 'throttle'\nsustained = { share = 0 }\n\
-    all = [{ counter = 'busy', above = 0.1 }, { counter = 'transfers_per_s', times = 'light_load_s', above = 0 }]\n";
+const RULES: &str = "
+[[rule]]
+id = 'a'
+sustained = { share = 0.1, at_least = '5s' }
+evidence = ['busy', 'avg_s_per_read']
+all = [
+    { counter = 'avg_queue_length', above = 2 },
+    { counter = 'transfers_per_s', steadiness = true, above = 0 },
+]
+[[rule]]
+id = 'b'
+sustained = { share = 0.01 }
+all = [{ counter = 'member_latency_ratio', above = 1.2 }]
+[[rule]]
+id = 'c'
+object = 'machine'
+bottleneck = 'memory'
+sustained = { share = 0.05 }
+any = [
+    { counter = 'paging.swap_in_pages_per_s', above = 10 },
+    { counter = 'pressure.memory_some', above = 0.3 },
+]
+[[rule]]
+id = 'd'
+object = 'machine'
+bottleneck = 'cpu'
+sustained = { share = 0.05 }
+all = [{ counter = 'system.running', change = { against = 'start' }, above = 1.1 }]
+[[rule]]
+id = 'e'
+bottleneck = 'throttle'
+sustained = { share = 0 }
+all = [
+    { counter = 'busy', above = 0.1 },
+    { counter = 'transfers_per_s', times = 'light_load_s', above = 0 },
+]
+";
 
 #[test]
 fn how_it_is_cut_changes_nothing() {
