@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));
     }
-    output::text(&table.render(&output::style()))
+    output::text(&table.render(&output::wide_style()))
 }
 
 type Listing = (&'static str, Vec<Value>, Table);

@@ -37,3 +37,11 @@ pub fn style() -> Style {
     let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     Style::choose(terminal, columns.filter(|_| terminal), |name| env::var(name).ok())
 }
+
+/// The same for tables of long names: as wide as the terminal, or 120 columns
+/// where there is none.
+pub fn wide_style() -> Style {
+    let terminal = io::stdout().is_terminal();
+    let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    Style { width: columns.filter(|_| terminal).unwrap_or(120).clamp(60, 160), ..style() }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, Frame, Note, Plan, Schema, units};
+use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Bucket, Chart, Downsampler, Line, Table, Zone, chart, spark};
 use serde_json::{Value, json};
 
@@ -74,32 +75,63 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return output::json(&document(&lines, logs.range, &bookmarks));
     }
+    let (lines, idle) = if arguments.counter.is_empty() { without_idle(lines) } else { (lines, 0) };
     match arguments.form {
         Form::Chart => charts(lines, logs.range, &bookmarks),
         _ => output::text(&table(&lines, logs.range)),
+    }?;
+    match idle {
+        0 => Ok(()),
+        _ => output::text(&format!(
+            "{idle} series of disks and links that did nothing are left out; name --counter to see them\n"
+        )),
     }
 }
 
-fn unit_of(counter: &str) -> &'static str {
-    Catalogue::builtin().get(counter).map_or("", |c| c.unit.as_str())
+/// The overview without disks and links that moved nothing: a machine can have
+/// hundreds.
+fn without_idle(lines: Vec<(String, Line)>) -> (Vec<(String, Line)>, usize) {
+    let moved = |line: &Line| line.summary().is_some_and(|(_, _, most)| most > 0.0);
+    let active: Vec<(String, String)> = lines
+        .iter()
+        .filter(|(counter, line)| counter.ends_with("bytes_per_s") && moved(line))
+        .map(|(counter, line)| (object_of(counter).to_owned(), line.instance.clone()))
+        .collect();
+    let count = lines.len();
+    let keep = |(counter, line): &(String, Line)| {
+        let object = object_of(counter);
+        !matches!(object, "physical_disk" | "network") || active.iter().any(|(o, i)| o == object && *i == line.instance)
+    };
+    let kept: Vec<(String, Line)> = lines.into_iter().filter(keep).collect();
+    let left_out = count - kept.len();
+    (kept, left_out)
+}
+
+fn object_of(counter: &str) -> &str {
+    counter.split('.').next().unwrap_or(counter)
+}
+
+/// Unit of a bucket's values: totals come out per second.
+fn unit_of(counter: &str) -> String {
+    bucket_unit(Catalogue::builtin(), counter)
 }
 
 fn table(lines: &[(String, Line)], range: (i64, i64)) -> String {
-    let style = output::style();
+    let style = output::wide_style();
     let mut table = Table::new()
         .text("counter")
         .text("instance")
         .column("least", Align::Right)
         .column("mean", Align::Right)
         .column("most", Align::Right)
-        .text("over time");
+        .column("over time", Align::Left);
     for (counter, line) in lines {
         let unit = unit_of(counter);
-        let show = |v: f64| units::display(v, unit);
+        let show = |v: f64| units::display(v, &unit);
         let cells = line.summary().map(|(least, mean, most)| [show(least), show(mean), show(most)]);
         let [least, mean, most] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
         let means: Vec<f64> = line.buckets.iter().map(|b| b.mean).collect();
-        let sparks = spark::sparkline(&means, None, 20, style.unicode);
+        let sparks = spark::sparkline(&means, None, 12, style.unicode);
         table.row([counter.clone(), line.instance.clone(), least, mean, most, sparks]);
     }
     format!("{}\n{}", Zone::local().range(range.0, range.1), table.render(&style))
