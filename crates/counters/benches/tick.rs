@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use diskwright_counters::live::fake::FakeMachine;
 use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -82,8 +83,10 @@ fn main() {
         Err(why) => println!("sadc: skipped: {why}"),
     }
     slow_beat(if tiny { 2 } else { 20 });
-    let resident = status_kib("VmHWM");
-    println!("{:<52} {:>9} KiB", "most resident memory of this process", resident);
+    for disks in [24, 1000] {
+        made_up(disks, if tiny { 2 } else { 50 });
+        println!("{:<52} {:>9} KiB", "most resident memory of this process so far", status_kib("VmHWM"));
+    }
 }
 
 fn one(value: f64) -> String {
@@ -129,27 +132,48 @@ impl Bare {
     }
 }
 
-/// The slow beat by its parts, with as many processes as there are.
+/// The sampler's own part with many disks: a made-up machine on a plain
+/// filesystem, where reading costs next to nothing.
+fn made_up(disks: u32, times: u32) {
+    let machine = FakeMachine::new();
+    let line =
+        |i| format!("   8 {i:7} sd{i:04}x 8271 0 661040 50093 2004 17 160320 7085 0 9056 120444 0 0 0 0 25 61\n");
+    machine.ordinary().put("proc/diskstats", (0..disks).map(line).collect::<String>());
+    let options = Options { slow_every: Duration::from_secs(3600), processes: false, ..Options::default() };
+    let mut sampler = Sampler::new(machine.roots(), Box::new(machine.clock.clone()), options);
+    sampler.tick();
+    let us = each_us(times, || {
+        machine.clock.advance(1.0);
+        sampler.tick();
+    });
+    let name = format!("sampler on a made-up machine with {disks} disks");
+    println!("{name:<52} {:>9} us   {} series", one(us), sampler.row().len());
+}
+
+/// The slow beat by its parts, with as many processes as there are. A made-up
+/// clock lets an hour go by between two, so that each part is due.
 fn slow_beat(times: u32) {
+    let clock = FakeMachine::new().clock.clone();
     let cost = |options: Options| {
-        let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+        let mut sampler = Sampler::new(Roots::default(), Box::new(clock.clone()), options);
         sampler.tick();
         each_us(times, || {
+            clock.advance(3600.0);
             sampler.tick();
             sampler.take_notes();
         })
     };
-    let every = Options { slow_every: Duration::from_nanos(1), ..Options::default() };
+    let none = Options { processes: false, cgroups: false, filesystems: false, ..Options::default() };
     let processes = fs::read_dir("/proc").map_or(0, |entries| {
         let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
         names.filter(|n| n.parse::<u32>().is_ok()).count()
     });
-    let without = cost(Options { processes: false, cgroups: false, filesystems: false, ..every.clone() });
-    let with_groups = cost(Options { processes: false, filesystems: false, ..every.clone() });
-    let with_processes = cost(Options { cgroups: false, filesystems: false, ..every });
-    println!("{:<52} {:>9} us", "slow beat: a tick with it", one(without));
-    println!("{:<52} {:>9} us", "slow beat: control groups, on top", one(with_groups - without));
-    let name = format!("slow beat: {processes} processes, on top");
+    let without = cost(none.clone());
+    let with_groups = cost(Options { cgroups: true, ..none.clone() });
+    let with_processes = cost(Options { processes: true, ..none });
+    println!("{:<52} {:>9} us", "a tick with the slow beat and a look at topology", one(without));
+    println!("{:<52} {:>9} us", "  control groups, on top", one(with_groups - without));
+    let name = format!("  {processes} processes, on top");
     println!("{name:<52} {:>9} us", one(with_processes - without));
 }
 

@@ -48,8 +48,10 @@ pub(crate) struct Passed {
     pub stepped_s: f64,
 }
 
-/// A slower drift of the wall clock is NTP's slewing, not a step.
+/// Less is no step.
 const STEP_S: f64 = 1.0;
+/// NTP slews the wall clock by at most 500 millionths; that is no step either.
+const SLEW: f64 = 0.001;
 /// Two clocks are read one after the other; less than this is no sleep.
 const SLEEP_S: f64 = 0.5;
 
@@ -66,7 +68,7 @@ pub(crate) fn passed(before: Option<Reading>, now: Reading) -> Passed {
     Passed {
         elapsed_ns: running.clamp(1, i128::from(u64::MAX)) as u64,
         slept_s: if slept >= SLEEP_S { slept } else { 0.0 },
-        stepped_s: if stepped.abs() >= STEP_S { stepped } else { 0.0 },
+        stepped_s: if stepped.abs() >= STEP_S + SLEW * seconds(boot) { stepped } else { 0.0 },
     }
 }
 
@@ -96,6 +98,13 @@ mod tests {
     fn a_step_back_is_seen_and_elapsed_stays_right() {
         let passed = passed(Some(reading(100, 10, 10)), reading(71, 11, 11));
         assert_eq!(passed, Passed { elapsed_ns: S, slept_s: 0.0, stepped_s: -30.0 });
+    }
+
+    #[test]
+    fn slewing_over_a_long_tick_is_no_step() {
+        let mut now = reading(3700, 3610, 3610);
+        now.wall_ns += 1_700_000_000;
+        assert_eq!(passed(Some(reading(100, 10, 10)), now).stepped_s, 0.0);
     }
 
     #[test]

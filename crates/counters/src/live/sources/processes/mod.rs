@@ -39,6 +39,9 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 /// Looks out of turn are at least so far apart, nanoseconds.
 const APART_NS: u64 = 1_000_000_000;
+/// So many in a row; each slow beat allows one more. Trouble that lasts for
+/// days is not looked at every second.
+const AT_ONCE: u32 = 5;
 /// And so many times as far apart as a look takes processor time: on a
 /// machine with very many processes they are rarer, and take at most a
 /// hundredth of one processor, twice that when somebody waits.
@@ -61,6 +64,7 @@ struct Known {
 struct Processes {
     known: HashMap<u32, Known>,
     looks: u64,
+    at_once: u32,
     looked_ns: u64,
     looked_since_boot_ns: u64,
     took_ns: u64,
@@ -75,6 +79,7 @@ impl Processes {
         Processes {
             known: HashMap::new(),
             looks: 0,
+            at_once: AT_ONCE,
             looked_ns: 0,
             looked_since_boot_ns: 0,
             took_ns: 0,
@@ -85,11 +90,19 @@ impl Processes {
         }
     }
 
-    fn is_due(&self, at: &Moment) -> bool {
+    fn is_due(&mut self, at: &Moment) -> bool {
         let since = at.running_ns.saturating_sub(self.looked_ns);
         let rest = self.took_ns.saturating_mul(REST);
-        let at_once = at.trouble && since >= APART_NS.max(rest / 2);
-        self.looks == 0 || (at.slow && since >= rest) || at_once
+        if self.looks == 0 {
+            return true;
+        }
+        if at.slow {
+            self.at_once = (self.at_once + 1).min(AT_ONCE);
+            return since >= rest;
+        }
+        let at_once = at.trouble && self.at_once > 0 && since >= APART_NS.max(rest / 2);
+        self.at_once -= u32::from(at_once);
+        at_once
     }
 }
 

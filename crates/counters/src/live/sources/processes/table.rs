@@ -45,29 +45,32 @@ pub(super) fn rows(roots: &Roots, spans: Vec<Span>, elapsed_s: f64, delays: bool
     rows
 }
 
+/// Numbers are rounded to what anybody reads, which keeps the tables small.
 fn row(span: &Span, elapsed_s: f64, delays: bool) -> ProcessRow {
     let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
     let (now, before) = (&span.now, &span.before);
+    let hundredth = |value: f64| (value * 1e2).round() / 1e2;
+    let share = |value: f64| (value * 1e4).round() / 1e4;
     let system = per_s(now.system, before.system) * TICK_S;
     let both = span.io_now.zip(span.io_before);
     let io = |field: fn(&Io) -> u64| {
         let added = both.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
-        added.map(|n| if span.io_s > 0.0 { n / span.io_s } else { 0.0 })
+        added.map(|n| if span.io_s > 0.0 { (n / span.io_s).round() } else { 0.0 })
     };
     ProcessRow {
         pid: span.pid,
         name: String::from_utf8_lossy(&now.name).into_owned(),
         cgroup: String::new(),
-        processor: per_s(now.user, before.user) * TICK_S + system,
-        processor_system: system,
+        processor: share(per_s(now.user, before.user) * TICK_S + system),
+        processor_system: share(system),
         read_bytes_per_s: io(|i| i.read),
         write_bytes_per_s: io(|i| i.write.saturating_sub(i.cancelled)),
         asked_read_bytes_per_s: io(|i| i.asked_read),
         asked_write_bytes_per_s: io(|i| i.asked_write),
         read_calls_per_s: io(|i| i.read_calls),
         write_calls_per_s: io(|i| i.write_calls),
-        major_faults_per_s: per_s(now.major_faults, before.major_faults),
-        block_delay: delays.then(|| per_s(now.block_delay, before.block_delay) * TICK_S),
+        major_faults_per_s: hundredth(per_s(now.major_faults, before.major_faults)),
+        block_delay: delays.then(|| share(per_s(now.block_delay, before.block_delay) * TICK_S)),
         blocked_share: if now.state == b'D' { 1.0 } else { 0.0 },
         waits_in: None,
         resident_bytes: now.resident as f64 * rustix::param::page_size() as f64,

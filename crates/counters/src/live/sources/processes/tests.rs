@@ -193,3 +193,18 @@ fn io_of_one_that_seems_idle_is_read_now_and_then() {
     }
     assert_eq!(seen, [Some(1_000_000.0 / 25.0)], "over the time since it was last read");
 }
+
+#[test]
+fn trouble_that_lasts_is_not_looked_at_every_second() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    machine.put("proc/stat", "cpu 1 1 1 1\nprocs_blocked 3\n");
+    let mut watch = machine.watch();
+    watch.tick();
+    for _ in 0..600 {
+        watch.tick_after(1.1);
+    }
+    // the slow beat comes 120 times, and each time allows one look more
+    let looks = tables(&watch);
+    assert!((200..=275).contains(&looks), "{looks}");
+}
