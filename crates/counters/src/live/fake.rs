@@ -238,15 +238,18 @@ const ORDINARY: &[(&str, &str)] = &[
     ("proc/diskstats", "   8       0 sda 100 0 800 50 200 0 1600 70 0 90 120\n"),
     (
         "proc/stat",
-        "cpu  100 0 50 1000 20 0 5 3 0 0\ncpu0 100 0 50 1000 20 0 5 3 0 0\nintr 500 1 2\nctxt 900\nbtime 1\nprocesses 40\nprocs_running 1\nprocs_blocked 0\nsoftirq 10 1 2\n",
+        "cpu  100 0 50 1000 20 0 5 3 0 0\ncpu0 100 0 50 1000 20 0 5 3 0 0\nintr 500 1 2\nctxt 900\n\
+         btime 1\nprocesses 40\nprocs_running 1\nprocs_blocked 0\nsoftirq 10 1 2\n",
     ),
     (
         "proc/meminfo",
-        "MemTotal: 8000000 kB\nMemFree: 4000000 kB\nMemAvailable: 6000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nDirty: 10 kB\n",
+        "MemTotal: 8000000 kB\nMemFree: 4000000 kB\nMemAvailable: 6000000 kB\n\
+         SwapTotal: 0 kB\nSwapFree: 0 kB\nDirty: 10 kB\n",
     ),
     (
         "proc/vmstat",
-        "pgfault 1000\npgmajfault 10\npswpin 0\npswpout 0\npgpgin 5000\npgpgout 6000\nnr_dirty_threshold 1000\n",
+        "pgfault 1000\npgmajfault 10\npswpin 0\npswpout 0\npgpgin 5000\npgpgout 6000\n\
+         nr_dirty_threshold 1000\n",
     ),
     ("proc/loadavg", "0.50 0.25 0.10 1/100 4000\n"),
     (

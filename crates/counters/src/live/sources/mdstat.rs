@@ -220,7 +220,8 @@ mod tests {
             md1 : active raid6 sda1[0] sdb1[1](F) sdc1[2] sdd1[3] sde1[4](S)\n      \
             300 blocks super 1.2 level 6, 64k chunk, algorithm 2 [4/3] [U_UU]\n      \
             bitmap: 0/30 pages [0KB], 65536KB chunk\n\n\
-            md2 : active (auto-read-only) raid1 sda2[0] sdb2[1]\n      200 blocks [2/2] [UU]\n      \tresync=PENDING\n\n\
+            md2 : active (auto-read-only) raid1 sda2[0] sdb2[1]\n      200 blocks [2/2] [UU]\n      \
+            \tresync=PENDING\n\n\
             md3 : active raid1 sda3[0] sdb3[1]\n      200 blocks [2/2] [UU]\n      resync=DELAYED\n\n\
             md4 : active linear sda4[0] sdb4[1]\n      100 blocks 0k rounding\n\n\
             md127 : inactive sdx[1](S) sdy[0](S)\n      64 blocks super external:imsm\n\n\

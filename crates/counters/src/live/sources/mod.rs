@@ -1,5 +1,5 @@
 //! The sources, one file or folder each. To add one: a `pub mod` line, a list
-//! entry, and a file with an `open` function, a [`Source`] and its cases.
+//! entry, and a file with an `open` function, a `Source` and its cases.
 
 use super::moment::Moment;
 use super::totals::Table;

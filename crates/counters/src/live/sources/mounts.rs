@@ -147,7 +147,8 @@ mod tests {
         machine.ordinary().put("data/x", "");
         machine.put(
             "proc/self/mountinfo",
-            "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - xfs /dev/sdb rw\n3 1 8:2 / /not-there rw - xfs /dev/sdc rw\n",
+            "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - xfs /dev/sdb rw\n\
+             3 1 8:2 / /not-there rw - xfs /dev/sdc rw\n",
         );
         let mut watch = machine.watch();
         watch.tick();

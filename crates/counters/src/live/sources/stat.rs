@@ -18,7 +18,7 @@ use super::{Source, SourceInfo};
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "stat",
     files: &["/proc/stat"],
-    explain: "Processor time in total and of each processor, context switches, forks, interrupts, tasks that run or wait.",
+    explain: "Processor time in all and of each, context switches, forks, interrupts, tasks that run or wait.",
     parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_processor(line))),
     open: |roots, _: &Options| Some(Box::new(Stat::new(roots))),
 };

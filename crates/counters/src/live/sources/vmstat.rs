@@ -183,8 +183,10 @@ mod tests {
 
     #[test]
     fn reclaim_of_new_and_old_kernels() {
-        let before = "pgscan_kswapd 10\npgscan_direct 1\npgscan_direct_throttle 900\nallocstall_normal 1\nallocstall_movable 2\n";
-        let after = "pgscan_kswapd 30\npgscan_direct 6\npgscan_direct_throttle 990\nallocstall_normal 2\nallocstall_movable 5\n";
+        let before = "pgscan_kswapd 10\npgscan_direct 1\npgscan_direct_throttle 900\n\
+            allocstall_normal 1\nallocstall_movable 2\n";
+        let after = "pgscan_kswapd 30\npgscan_direct 6\npgscan_direct_throttle 990\n\
+            allocstall_normal 2\nallocstall_movable 5\n";
         assert_eq!(added(before, after, "paging.scanned_pages"), 25.0);
         assert_eq!(added(before, after, "paging.scanned_direct_pages"), 5.0);
         assert_eq!(added(before, after, "paging.allocation_stalls"), 4.0);

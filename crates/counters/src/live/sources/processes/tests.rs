@@ -25,7 +25,8 @@ fn stat_line(pid: u32, made: &Made) -> String {
     let Made { name, state, user, faults, delay, start, flags, threads } = made;
     let rest = "0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0";
     format!(
-        "{pid} ({name}) {state} 1 1 1 0 -1 {flags} 0 0 {faults} 0 {user} 0 0 0 20 0 {threads} 0 {start} 0 7 {rest} {delay}\n"
+        "{pid} ({name}) {state} 1 1 1 0 -1 {flags} 0 0 {faults} 0 {user} 0 0 0 20 0 \
+         {threads} 0 {start} 0 7 {rest} {delay}\n"
     )
 }
 
