@@ -234,7 +234,8 @@ impl FakeWatch {
     }
 }
 
-const ORDINARY: &[(&str, &str)] = &[
+/// The files of [`FakeMachine::ordinary`].
+pub const ORDINARY: &[(&str, &str)] = &[
     ("proc/diskstats", "   8       0 sda 100 0 800 50 200 0 1600 70 0 90 120\n"),
     (
         "proc/stat",

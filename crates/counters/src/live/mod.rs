@@ -14,7 +14,7 @@ mod clock;
 pub mod fake;
 mod held;
 mod moment;
-mod mountinfo;
+pub mod mountinfo;
 mod notes;
 mod sampler;
 pub mod scan;

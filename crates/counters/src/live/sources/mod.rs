@@ -117,4 +117,30 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn nor_do_ordinary_files_with_bytes_changed() {
+        // Marsaglia's xorshift: the same changes every time
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = |sides: usize| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            (dice % sides.max(1) as u64) as usize
+        };
+        for (_, text) in crate::live::fake::ORDINARY {
+            for _ in 0..200 {
+                let mut bytes = text.as_bytes().to_vec();
+                for _ in 0..=roll(4) {
+                    let at = roll(bytes.len());
+                    match roll(3) {
+                        0 => bytes.truncate(at),
+                        1 => bytes.insert(at, b"\0\xff9 -:()[]/=\n"[roll(14)]),
+                        _ => bytes.splice(at..at, *b"18446744073709551616").for_each(drop),
+                    }
+                }
+                SOURCES.iter().for_each(|source| (source.parse_any)(&bytes));
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! unknown, not zero. A process that starts and ends between two looks is not
 //! seen.
 
-mod parse;
+pub mod parse;
 mod table;
 
 use std::collections::HashMap;
