@@ -135,7 +135,7 @@ mod tests {
                     let at = roll(bytes.len());
                     match roll(3) {
                         0 => bytes.truncate(at),
-                        1 => bytes.insert(at, b"\0\xff9 -:()[]/=\n"[roll(14)]),
+                        1 => bytes.insert(at, b"\0\xff9 -:()[]/=\n"[roll(13)]),
                         _ => bytes.splice(at..at, *b"18446744073709551616").for_each(drop),
                     }
                 }
