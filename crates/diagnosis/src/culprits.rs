@@ -1,7 +1,7 @@
 //! Who does it: processes summed up over the window, and the few that stand
 //! out by what the verdict is about.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::units::display;
 use diskwright_base::{ProcessRow, ProcessTable};
@@ -70,6 +70,27 @@ impl Sum {
         }
     }
 
+    fn join(&mut self, other: &Sum) {
+        self.cgroup.clone_from(&other.cgroup);
+        // seconds of a process each: shares of time stay shares
+        self.seconds += other.seconds;
+        self.processor_s += other.processor_s;
+        self.read_bytes += other.read_bytes;
+        self.write_bytes += other.write_bytes;
+        self.read_calls += other.read_calls;
+        self.write_calls += other.write_calls;
+        self.asked_bytes += other.asked_bytes;
+        self.major_faults += other.major_faults;
+        self.delay_s += other.delay_s;
+        self.blocked_s += other.blocked_s;
+        self.resident_first += other.resident_first;
+        self.resident_bytes += other.resident_bytes;
+        self.swapped_bytes += other.swapped_bytes;
+        if other.waits_in.is_some() {
+            self.waits_in.clone_from(&other.waits_in);
+        }
+    }
+
     fn moved_bytes(&self) -> f64 {
         self.read_bytes + self.write_bytes
     }
@@ -86,6 +107,29 @@ impl Sum {
     fn weight(&self) -> f64 {
         let memory = self.resident_bytes + self.swapped_bytes;
         self.processor_s + self.waited_s() + self.major_faults / 100.0 + (self.moved_bytes() + memory) / 1e8
+    }
+}
+
+/// Processes of one name in one cgroup (a server's workers) are named as one.
+#[derive(Clone, Debug, Default)]
+struct Party {
+    name: String,
+    /// Of the one that did most.
+    pid: u32,
+    most: f64,
+    processes: u32,
+    sum: Sum,
+}
+
+impl Party {
+    fn join(&mut self, pid: u32, name: &str, sum: &Sum, matters: &[Matter]) {
+        let did: f64 = matters.iter().map(|(of, weight)| weight * of(sum)).sum();
+        if self.processes == 0 || (did, self.pid) > (self.most, pid) {
+            (self.pid, self.most) = (pid, did);
+        }
+        name.clone_into(&mut self.name);
+        self.processes += 1;
+        self.sum.join(sum);
     }
 }
 
@@ -133,20 +177,27 @@ impl Culprits {
                 sum.cgroup.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/') || path == "/")
             })
         };
-        let people: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
-        let totals: Vec<f64> = matters.iter().map(|(of, _)| people.iter().map(|(_, sum)| of(sum)).sum()).collect();
-        let mut shares: Vec<(f64, &(u32, String), &Sum)> =
-            people.iter().map(|(key, sum)| (share(sum, matters, &totals), *key, *sum)).collect();
-        // by share, then by name and id, so that the answer does not depend on chance
-        shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-        for (share, (pid, name), sum) in shares.into_iter().take(NAMED).filter(|(s, ..)| *s >= LEAST_SHARE) {
+        let mut people: BTreeMap<(&str, &str), Party> = BTreeMap::new();
+        let mut inmates: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
+        // in a fixed order, for sums depend on theirs
+        inmates.sort_by_key(|(key, _)| *key);
+        for ((pid, name), sum) in inmates {
+            people.entry((name, &sum.cgroup)).or_default().join(*pid, name, sum, matters);
+        }
+        let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
+        let mut shares: Vec<(f64, Party)> =
+            people.into_values().map(|party| (share(&party.sum, matters, &totals), party)).collect();
+        // by share, then by id, so that the answer does not depend on chance
+        shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
+        for (share, party) in shares.into_iter().take(NAMED).filter(|(s, _)| *s >= LEAST_SHARE) {
             found.push(Culprit {
                 kind: "process".into(),
-                pid: Some(*pid),
-                name: name.clone(),
-                cgroup: sum.cgroup.clone(),
+                pid: Some(party.pid),
+                name: party.name,
+                cgroup: party.sum.cgroup.clone(),
+                processes: party.processes,
                 share: Some(share),
-                what: what(sum, bottleneck, self.seconds),
+                what: what(&party.sum, party.processes, bottleneck, self.seconds),
             });
         }
         found
@@ -158,6 +209,7 @@ impl Culprits {
             pid: None,
             name: path.to_owned(),
             cgroup: path.to_owned(),
+            processes: 0,
             share: None,
             what: "the group that the finding is about".into(),
         };
@@ -176,7 +228,7 @@ fn share(sum: &Sum, matters: &[Matter], totals: &[f64]) -> f64 {
 }
 
 /// What a process did, in numbers; only what it did at all.
-fn what(sum: &Sum, bottleneck: Bottleneck, seconds: f64) -> String {
+fn what(sum: &Sum, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
     let rate = |amount: f64| amount / seconds;
     let mut parts: Vec<String> = Vec::new();
     let mut say = |amount: f64, text: String| {
@@ -202,13 +254,14 @@ fn what(sum: &Sum, bottleneck: Bottleneck, seconds: f64) -> String {
         say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
         let waited = (sum.waited_s() / sum.seconds).min(1.0);
         let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        say(waited, format!("waits for I/O {} of its time{place}", display(waited, "fraction")));
+        say(waited, format!("waits for I/O {} of the time{place}", display(waited, "fraction")));
     }
     let processor = rate(sum.processor_s);
     if !disk || processor >= 0.1 {
         say(processor, format!("{} of a processor", display(processor, "fraction")));
     }
-    parts.join(", ")
+    let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
+    together + &parts.join(", ")
 }
 
 #[cfg(test)]
@@ -233,9 +286,19 @@ mod tests {
         let found = culprits.of(Bottleneck::Disk, None);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pid, Some(7));
-        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O 50 % of its time");
+        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O 50 % of the time");
         let busy = culprits.of(Bottleneck::Cpu, None);
         assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
+    }
+
+    #[test]
+    fn workers_of_one_name_are_named_together() {
+        let mut culprits = Culprits::default();
+        let worker = |pid, bytes| ProcessRow { read_bytes_per_s: Some(bytes), blocked_share: 0.25, ..row(pid, "fio") };
+        culprits.add(&table(vec![worker(5, 1e6), worker(6, 2e6), worker(7, 1e6)]));
+        let found = culprits.of(Bottleneck::Disk, None);
+        assert_eq!((found.len(), found[0].pid, found[0].processes), (1, Some(6), 3));
+        assert_eq!(found[0].what, "3 processes together: reads 4 MB/s, waits for I/O 25 % of the time");
     }
 
     #[test]

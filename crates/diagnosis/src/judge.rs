@@ -71,7 +71,7 @@ impl Judge {
     pub fn new(packs: Vec<Pack>, options: Options) -> Judge {
         Judge {
             states: States::new(&packs),
-            window: Window::new(options.expected),
+            window: Window::default(),
             packs,
             options,
             topology: None,

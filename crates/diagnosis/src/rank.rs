@@ -257,12 +257,13 @@ fn nearest(judge: &Judge, judged: &[&Outcome<'_>]) -> String {
     }
     let mut approaches: Vec<Approach> = by_rule.into_values().collect();
     approaches.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
-    let mut texts: Vec<String> = Vec::new();
+    let mut told: Vec<Approach> = Vec::new();
     for approach in approaches {
-        if !texts.contains(&approach.text) && texts.len() < REASONS {
-            texts.push(approach.text);
+        if told.len() < REASONS && !told.iter().any(|t| t.what == approach.what) {
+            told.push(approach);
         }
     }
+    let texts: Vec<String> = told.into_iter().map(|t| t.text).collect();
     if texts.is_empty() { "nothing of it was seen".into() } else { texts.join("; ") }
 }
 

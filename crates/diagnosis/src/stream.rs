@@ -134,6 +134,9 @@ pub(crate) struct Scratch {
     held: Vec<u8>,
     judged: Vec<u8>,
     one: Vec<u8>,
+    gap: Vec<u8>,
+    fails: Vec<u8>,
+    unknown: Vec<u8>,
     ratios: Vec<Slot>,
 }
 
@@ -162,7 +165,19 @@ impl View<'_> {
         (!gap).then(|| self.compare.holds(self.values[at], limit))
     }
 
-    /// Sets `out` to 1 where it holds; only for columns without gaps.
+    /// Sets `out` to 1 where it holds and `gap` to 1 where that is unknown; never both.
+    fn fill_known(&self, out: &mut [u8], gap: &mut [u8]) {
+        self.fill(out);
+        for (gap, weight) in gap.iter_mut().zip(self.weights) {
+            *gap = u8::from(weight.is_nan());
+        }
+        if let Limit::Column { weights, .. } = self.limit {
+            gap.iter_mut().zip(weights).for_each(|(gap, weight)| *gap |= u8::from(weight.is_nan()));
+        }
+        out.iter_mut().zip(gap).for_each(|(out, gap)| *out &= *gap ^ 1);
+    }
+
+    /// Sets `out` to 1 where it holds, gaps or not.
     fn fill(&self, out: &mut [u8]) {
         match self.compare {
             Compare::Above => self.fill_by(out, |v, limit| v > limit),
@@ -367,7 +382,7 @@ impl Baseline {
 
 /// Masks for columns without gaps: everything is judged.
 fn quickly(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
-    let Scratch { held, judged, one, ratios } = scratch;
+    let Scratch { held, judged, one, ratios, .. } = scratch;
     judged.fill(1);
     match plan.all.split_first() {
         None => held.fill(1),
@@ -392,23 +407,38 @@ fn quickly(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mu
     times.total_ns
 }
 
-/// Masks tick by tick, with gaps neither for nor against: what is certain in
-/// spite of one counts (a condition that fails makes `all` fail whatever the
-/// others are).
+/// Masks with gaps neither for nor against: what is certain in spite of one
+/// counts (a condition that fails makes `all` fail whatever the others are).
 fn carefully(plan: &StreamPlan, columns: &Columns<'_>, times: &Times, scratch: &mut Scratch) -> u64 {
-    let Scratch { held, judged, ratios, .. } = scratch;
+    let Scratch { held, judged, one, gap, fails, unknown, ratios } = scratch;
+    for masks in [&mut *gap, &mut *fails, &mut *unknown] {
+        masks.clear();
+        masks.resize(times.ns.len(), 0);
+    }
+    for condition in &plan.all {
+        condition.view(columns, ratios).fill_known(one, gap);
+        for at in 0..one.len() {
+            fails[at] |= (one[at] | gap[at]) ^ 1;
+            unknown[at] |= gap[at];
+        }
+    }
+    // `held` is whether one of `any` holds, `judged` whether one of them may, until both are settled
+    held.fill(u8::from(plan.any.is_empty()));
+    judged.fill(u8::from(plan.any.is_empty()));
+    for condition in &plan.any {
+        condition.view(columns, ratios).fill_known(one, gap);
+        for at in 0..one.len() {
+            held[at] |= one[at];
+            judged[at] |= one[at] | gap[at];
+        }
+    }
     let mut judged_ns = 0;
-    for at in 0..times.ns.len() {
-        let of = |list: &[ConditionPlan], what: Option<bool>| {
-            list.iter().any(|condition| condition.view(columns, ratios).at(at) == what)
-        };
-        let fails = of(&plan.all, Some(false));
-        let unknown = of(&plan.all, None);
-        let any = plan.any.is_empty() || of(&plan.any, Some(true));
-        let none = !any && !of(&plan.any, None);
-        let holds = !fails && !unknown && any && times.ns[at] > 0;
-        held[at] = u8::from(holds);
-        judged[at] = u8::from((holds || fails || none) && times.ns[at] > 0);
+    for at in 0..one.len() {
+        let timed = u8::from(times.ns[at] > 0);
+        let none = judged[at] ^ 1;
+        held[at] &= (fails[at] | unknown[at]) ^ 1;
+        held[at] &= timed;
+        judged[at] = (held[at] | fails[at] | none) & timed;
         judged_ns += times.ns[at] * u64::from(judged[at]);
     }
     judged_ns

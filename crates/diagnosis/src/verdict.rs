@@ -168,6 +168,9 @@ pub struct Culprit {
     pub name: String,
     /// The process's cgroup.
     pub cgroup: String,
+    /// How many processes of this name in this cgroup; `pid` is that of the one
+    /// that did most. 0 for a cgroup.
+    pub processes: u32,
     /// Share of what all processes did in this matter; `null` for a cgroup.
     pub share: Option<f64>,
     /// What it did, with numbers.

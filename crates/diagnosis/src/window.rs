@@ -1,6 +1,6 @@
-//! The window that was watched, and the buckets into which it is cut for
-//! sparklines. The buckets widen as the window grows, so that a log of a year
-//! needs no more memory than one of a minute.
+//! The window that was watched, and the buckets into which its ticks are cut
+//! for sparklines. A bucket takes more ticks as the window grows, so that a log
+//! of a year needs no more memory than one of a minute.
 
 use diskwright_base::{Frame, Tick};
 
@@ -20,11 +20,10 @@ pub(crate) struct Window {
     pub elapsed_ns: u64,
     /// Ticks seen.
     pub ticks: u64,
-    /// Width of a bucket.
-    width_ns: i64,
-    /// How often the width was doubled.
+    /// Ticks of known length before the present one.
+    timed: u64,
+    /// A bucket has two to this power of them.
     doublings: u32,
-    bucket: usize,
 }
 
 /// Ticks of a chunk that fall into one bucket.
@@ -42,47 +41,31 @@ pub(crate) fn start_of(tick: &Tick) -> i64 {
 }
 
 impl Window {
-    /// A window; where its ends are known beforehand the buckets fit it.
-    pub fn new(expected: Option<(i64, i64)>) -> Window {
-        match expected {
-            Some((from, to)) if to > from => Window {
-                width_ns: (to.saturating_sub(from) / POINTS as i64).max(1),
-                from_ns: from,
-                ..Window::default()
-            },
-            _ => Window { width_ns: 1_000_000_000, ..Window::default() },
-        }
-    }
-
     /// Takes in the ticks `range` of a frame and cuts them by bucket.
     pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<Segment>) {
         segments.clear();
         for (at, tick) in frame.ticks()[range].iter().enumerate() {
-            let start = start_of(tick);
             if self.ticks == 0 {
-                self.from_ns = start;
+                self.from_ns = start_of(tick);
             }
             self.ticks += 1;
             self.elapsed_ns += tick.elapsed_ns;
             self.to_ns = tick.time_ns;
-            let mut bucket = self.bucket_at(start);
-            while bucket >= 2 * POINTS {
-                self.width_ns = self.width_ns.saturating_mul(2);
+            while self.bucket() >= 2 * POINTS {
                 self.doublings += 1;
-                self.bucket /= 2;
-                bucket = self.bucket_at(start);
             }
-            // a clock that is set back stays in the last bucket
-            self.bucket = self.bucket.max(bucket);
+            let (bucket, doublings) = (self.bucket(), self.doublings);
             match segments.last_mut() {
-                Some(last) if last.bucket == self.bucket && last.doublings == self.doublings => last.end = at + 1,
-                _ => segments.push(Segment { start: at, end: at + 1, bucket: self.bucket, doublings: self.doublings }),
+                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
+                _ => segments.push(Segment { start: at, end: at + 1, bucket, doublings }),
             }
+            self.timed += u64::from(tick.elapsed_ns > 0);
         }
     }
 
-    fn bucket_at(&self, start: i64) -> usize {
-        usize::try_from(start.saturating_sub(self.from_ns) / self.width_ns).unwrap_or(0)
+    fn bucket(&self) -> usize {
+        // doublings keep it small
+        (self.timed >> self.doublings) as usize
     }
 
     /// Seconds of running time covered.
@@ -146,14 +129,7 @@ impl Track {
     pub fn points(&self) -> Vec<Option<f64>> {
         let mut track = self.clone();
         track.close();
-        let mut buckets = track.done;
-        if buckets.len() == POINTS + 1 {
-            // the last tick ended a little after the time that was set
-            let (product, weight) = buckets.pop().unwrap_or_default();
-            if let Some(last) = buckets.last_mut() {
-                *last = (last.0 + product, last.1 + weight);
-            }
-        }
+        let buckets = track.done;
         let step = buckets.len().div_ceil(POINTS).max(1);
         let mean = |part: &[(f64, f64)]| {
             let (product, weight) = part.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -181,9 +157,9 @@ mod tests {
         frame
     }
 
-    fn run(ticks: usize, cut: usize, expected: Option<(i64, i64)>) -> (Window, Track) {
+    fn run(ticks: usize, cut: usize) -> (Window, Track) {
         let frame = frame(ticks);
-        let (mut window, mut track, mut segments) = (Window::new(expected), Track::default(), Vec::new());
+        let (mut window, mut track, mut segments) = (Window::default(), Track::default(), Vec::new());
         for start in (0..ticks).step_by(cut) {
             let end = (start + cut).min(ticks);
             window.watch(&frame, start..end, &mut segments);
@@ -194,21 +170,21 @@ mod tests {
     }
 
     #[test]
-    fn a_known_window_gives_its_sixty_points() {
-        let (window, track) = run(600, 7, Some((0, 600 * SECOND)));
-        assert_eq!(window.seconds(), 600.0);
+    fn a_short_window_gives_each_tick_its_point() {
+        let (window, track) = run(7, 3);
+        assert_eq!(window.seconds(), 7.0);
         let points = track.points();
-        assert_eq!(points.len(), 60);
-        let first: f64 = (0..10).map(|i| 1.0 / (i as f64 + 1.5)).sum::<f64>() / 10.0;
-        assert!((points[0].unwrap() - first).abs() < 1e-12);
+        assert_eq!(points.len(), 7);
+        assert_eq!(points[3], Some(1.0 / 4.5));
     }
 
     #[test]
-    fn an_unknown_window_widens_its_buckets_and_cutting_changes_nothing() {
-        let (_, whole) = run(100_000, 100_000, None);
-        assert!(whole.done.len() <= 2 * POINTS && whole.points().len() <= POINTS);
+    fn a_long_window_widens_its_buckets_and_cutting_changes_nothing() {
+        let (_, whole) = run(100_000, 100_000);
+        assert!(whole.done.len() <= 2 * POINTS);
+        assert!((POINTS / 2..=POINTS).contains(&whole.points().len()));
         for cut in [1, 3, 256, 9_999] {
-            let (_, track) = run(100_000, cut, None);
+            let (_, track) = run(100_000, cut);
             assert_eq!(track.points(), whole.points(), "cut {cut}");
             assert_eq!(track.mean(), whole.mean());
         }

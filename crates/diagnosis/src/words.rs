@@ -88,6 +88,8 @@ pub(crate) fn closeness(condition: &Condition, measured: Measured) -> f64 {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Approach {
     pub closeness: f64,
+    /// What was measured, to tell it once.
+    pub what: String,
     pub text: String,
 }
 
@@ -97,15 +99,19 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Ap
     let rule = outcome.rule;
     let of = |at: usize, condition: &Condition| {
         let measured = over_window(judge, condition, &outcome.stream.conditions[at])?;
-        Some((closeness(condition, measured), told(condition, measured, &outcome.stream.instance)))
+        // what is said of another object is not said of the rule's instance
+        let own = condition.quantity.counter.object == rule.object;
+        let instance = if own { outcome.stream.instance.as_str() } else { "" };
+        let what = format!("{} {instance}", condition.quantity.text());
+        Some((closeness(condition, measured), what, told(condition, measured, instance)))
     };
     let all = rule.all.iter().enumerate().filter_map(|(at, c)| of(at, c));
     let any = rule.any.iter().enumerate().filter_map(|(at, c)| of(rule.all.len() + at, c));
     let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
     // the weakest of those that must all hold; the strongest of the others counts as one
-    let (closeness, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (closeness, what, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
     if closeness < 1.0 {
-        return Some(Approach { closeness, text });
+        return Some(Approach { closeness, what, text });
     }
     let place = at_instance(&outcome.stream.instance);
     let needed = rule.sustained.share;
@@ -116,7 +122,7 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Ap
         let (held, needed) = (outcome.stream.held_ns as f64 * 1e-9, outcome.needed_s);
         format!("{}{place} held for only {} ({} needed)", rule.title, display(held, "s"), display(needed, "s"))
     };
-    Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), text })
+    Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), what: text.clone(), text })
 }
 
 fn at_instance(instance: &str) -> String {

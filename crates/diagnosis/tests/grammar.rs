@@ -68,7 +68,7 @@ fn a_gap_is_neither_for_nor_against() {
     let finding = recording.by(rule).findings.remove(0);
     near(finding.share, 0.5);
     near(finding.seconds, 20.0);
-    assert_eq!(finding.series.iter().filter(|p| p.is_none()).count(), 36, "60 of 100 s in 60 points");
+    assert_eq!(finding.series.iter().filter(|p| p.is_none()).count(), 30, "60 of 100 ticks, two a point");
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn culprits() -> Vec<Culprit> {
         pid: Some(pid),
         name: name.into(),
         cgroup: cgroup.into(),
+        processes: 1,
         share: Some(0.8),
         what: what.into(),
     };
