@@ -60,6 +60,7 @@ pub struct Reader {
     number: u32,
     closed: bool,
     payload: Vec<u8>,
+    decoder: codec::Decoder,
     schemas: Vec<(u64, Arc<Schema>)>,
     account: Account,
     flow: Flow,
@@ -88,6 +89,7 @@ impl Reader {
             number: 0,
             closed: false,
             payload: Vec::new(),
+            decoder: codec::Decoder::default(),
             schemas: Vec::new(),
             account: Account::default(),
             flow: Flow::new(marks),
@@ -319,7 +321,8 @@ impl Reader {
             return Ok(Taken::Bad);
         }
         frame.reset(schema, head.ticks);
-        if codec::decode(&payload[BLOCK_FIXED..], head.ticks, frame).is_none() {
+        let code = &payload[BLOCK_FIXED..];
+        if self.decoder.decode(code, head.from_ns, head.ticks, frame).is_none() {
             return Ok(Taken::Bad);
         }
         self.reach(offset, head.first_tick, head.next_note);

@@ -127,6 +127,7 @@ pub struct Writer {
     notes_bytes: usize,
     standing: Vec<Note>,
     pause: Option<Pause>,
+    encoder: codec::Encoder,
     record: Vec<u8>,
     plain: Vec<u8>,
 }
@@ -157,6 +158,7 @@ impl Writer {
             notes_bytes: 0,
             standing: Vec::new(),
             pause: None,
+            encoder: codec::Encoder::default(),
             record: Vec::new(),
             plain: Vec::new(),
         };
@@ -447,7 +449,7 @@ impl Writer {
             columns: self.frame.schema().series.len(),
         };
         head.write(&mut self.record);
-        codec::encode(&self.frame, &mut self.record);
+        self.encoder.encode(&self.frame, &mut self.record);
         let fits = close_record(&mut self.record, start, BLOCK);
         assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
     }

@@ -1,0 +1,175 @@
+//! Single bits in and out, low bits first.
+
+/// Gathers bits into bytes.
+#[derive(Debug, Default)]
+pub(super) struct BitWriter {
+    bytes: Vec<u8>,
+    held: u64,
+    count: u32,
+}
+
+impl BitWriter {
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.held = 0;
+        self.count = 0;
+    }
+
+    /// The lowest `count` bits of `value`; at most 64.
+    pub fn put(&mut self, value: u64, count: u32) {
+        if count > 32 {
+            self.put(value & 0xffff_ffff, 32);
+            return self.put(value >> 32, count - 32);
+        }
+        self.held |= (value & ((1u64 << count) - 1)) << self.count;
+        self.count += count;
+        if self.count >= 32 {
+            self.bytes.extend_from_slice(&(self.held as u32).to_le_bytes());
+            self.held >>= 32;
+            self.count -= 32;
+        }
+    }
+
+    /// Small numbers in few bits: twice the bits of `value + 1`, less one.
+    pub fn put_gamma(&mut self, value: u64) {
+        let value = value.saturating_add(1);
+        let bits = value.ilog2();
+        self.put(0, bits);
+        self.put(1, 1);
+        self.put(value & !(1 << bits), bits);
+    }
+
+    /// Numbers of any size: their length, then their bits.
+    pub fn put_sized(&mut self, value: u64) {
+        let bits = 64 - value.leading_zeros();
+        self.put(u64::from(bits), 7);
+        // The highest bit is a 1, so it is not written.
+        self.put(value, bits.saturating_sub(1));
+    }
+
+    /// Appends all bytes; the last may hold less than eight bits.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let rest = self.count.div_ceil(8) as usize;
+        self.bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
+        out.extend_from_slice(&self.bytes);
+        self.clear();
+    }
+}
+
+/// Reads what a [`BitWriter`] wrote. Past the end it reads zeros and notes it.
+#[derive(Debug)]
+pub(super) struct BitReader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> BitReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
+        BitReader { bytes, at: 0 }
+    }
+
+    /// True when more was read than there is.
+    pub fn is_overrun(&self) -> bool {
+        self.at > self.bytes.len() * 8
+    }
+
+    /// At least 57 bits from the place on, zeros behind the end.
+    #[inline(always)]
+    fn window(&self) -> u64 {
+        let byte = self.at >> 3;
+        let word = match self.bytes.get(byte..byte + 8) {
+            Some(eight) => {
+                u64::from_le_bytes([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]])
+            }
+            None => self.last_window(byte),
+        };
+        word >> (self.at & 7)
+    }
+
+    #[cold]
+    fn last_window(&self, byte: usize) -> u64 {
+        let mut eight = [0; 8];
+        let rest = self.bytes.get(byte..).unwrap_or(&[]);
+        let count = rest.len().min(8);
+        eight[..count].copy_from_slice(&rest[..count]);
+        u64::from_le_bytes(eight)
+    }
+
+    /// The next `count` bits; at most 56.
+    #[inline(always)]
+    pub fn take_few(&mut self, count: u32) -> u64 {
+        let value = self.window() & ((1u64 << count) - 1);
+        self.at += count as usize;
+        value
+    }
+
+    /// The next `count` bits; at most 64.
+    pub fn take(&mut self, count: u32) -> u64 {
+        if count <= 56 {
+            return self.take_few(count);
+        }
+        let low = self.take_few(32);
+        low | self.take_few(count - 32) << 32
+    }
+
+    pub fn take_bit(&mut self) -> bool {
+        self.take_few(1) == 1
+    }
+
+    /// What `put_gamma` wrote; `None` where no number is.
+    pub fn take_gamma(&mut self) -> Option<u64> {
+        let mut bits = 0;
+        while !self.take_bit() {
+            bits += 1;
+            if bits > 63 || self.is_overrun() {
+                return None;
+            }
+        }
+        Some((1 << bits | self.take(bits)) - 1)
+    }
+
+    /// What `put_sized` wrote; `None` where no number is.
+    pub fn take_sized(&mut self) -> Option<u64> {
+        match self.take_few(7) as u32 {
+            0 => Some(0),
+            bits @ 1..=64 => Some(1 << (bits - 1) | self.take(bits - 1)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_come_back() {
+        let values = [0, 1, 2, 3, 7, 8, 255, 256, 1 << 31, (1 << 32) + 5, 1 << 55, u64::MAX >> 1, u64::MAX - 1];
+        let mut writer = BitWriter::default();
+        for value in values {
+            writer.put_gamma(value);
+            writer.put_sized(value);
+            writer.put(value, 64 - value.leading_zeros());
+            writer.put(1, 1);
+        }
+        let mut bytes = Vec::new();
+        writer.finish(&mut bytes);
+        let mut reader = BitReader::new(&bytes);
+        for value in values {
+            assert_eq!(reader.take_gamma(), Some(value));
+            assert_eq!(reader.take_sized(), Some(value));
+            assert_eq!(reader.take(64 - value.leading_zeros()), value);
+            assert!(reader.take_bit());
+        }
+        assert!(!reader.is_overrun());
+        reader.take(60);
+        assert!(reader.is_overrun());
+    }
+
+    #[test]
+    fn no_number_is_found_where_none_is() {
+        assert_eq!(BitReader::new(&[]).take_gamma(), None);
+        assert_eq!(BitReader::new(&[0; 20]).take_gamma(), None);
+        assert_eq!(BitReader::new(&[0x7f, 0, 0]).take_sized(), None);
+    }
+}

@@ -1,0 +1,319 @@
+//! Magnitudes to bits, close to as few as their own recent past allows.
+//!
+//! Each column keeps a scale: a sliding mean of its magnitudes. The scale (by
+//! octave) and whether the last two magnitudes were 0 choose one of
+//! [`CONTEXTS`] fixed frequency tables. A magnitude is a symbol of that table,
+//! which tells its size to half an octave, and its low bits as they are. Above
+//! a scale of 16 or so the symbol is relative to the scale, so that one table
+//! serves all larger scales.
+//!
+//! Symbols are written by asymmetric numeral systems (rANS), four states in
+//! turn, which come near the ideal length also where a 0 costs a hundredth of
+//! a bit. They go tick by tick across the columns, so that a decoder knows the
+//! table of the next symbol before it has this one.
+
+use super::bits::{BitReader, BitWriter};
+use super::table::FREQUENCIES;
+
+/// Frequencies of a table sum up to this power of two.
+pub(super) const PRECISION: u32 = 11;
+pub(super) const SYMBOLS: usize = 32;
+/// Levels of scale times histories of zeros.
+pub(super) const CONTEXTS: usize = LEVELS * HISTORIES;
+const LEVELS: usize = 10;
+const HISTORIES: usize = 3;
+/// From this level on symbols are relative to the scale.
+const RELATIVE: u32 = LEVELS as u32 - 1;
+/// The symbol of a magnitude too large for its table.
+const ESCAPE: u8 = SYMBOLS as u8 - 1;
+/// Largest magnitude that moves the scale.
+const MOST_MOVING: u64 = 1 << 40;
+/// Largest level that a scale can start with or reach.
+pub(super) const MOST_LEVEL: u32 = 45;
+
+/// A column's recent past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// Sixteen times the sliding mean of the magnitudes.
+    mean: u64,
+    zeros: u8,
+    context: u8,
+    shift: u8,
+}
+
+impl Scale {
+    /// Starts at a level, as if the magnitudes before had been of that size.
+    pub fn new(level: u32) -> Scale {
+        let mut scale = Scale { mean: (1u64 << level.min(MOST_LEVEL)) - 1, zeros: 0, context: 0, shift: 0 };
+        scale.settle();
+        scale
+    }
+
+    /// The level of a mean of magnitudes: octaves of sixteen times the mean.
+    pub fn level_of(mean: u64) -> u32 {
+        (mean.min(MOST_MOVING) * 16 + 1).ilog2()
+    }
+
+    #[inline(always)]
+    fn settle(&mut self) {
+        let level = (self.mean + 1).ilog2();
+        self.shift = level.saturating_sub(RELATIVE - 1) as u8;
+        let history = [0, 1, 1, 2][usize::from(self.zeros & 3)];
+        self.context = (level.min(RELATIVE) * HISTORIES as u32) as u8 + history;
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, magnitude: u64) {
+        let step = (magnitude.min(MOST_MOVING) << 4) as i64 - self.mean as i64;
+        self.mean = (self.mean as i64 + ((3 * step) >> 3)) as u64;
+        self.zeros = self.zeros << 1 | u8::from(magnitude == 0);
+        self.settle();
+    }
+}
+
+/// A magnitude in its context: symbol, and how many low bits follow as they are.
+#[inline(always)]
+fn symbol(magnitude: u64, shift: u8) -> (u8, u32) {
+    let relative = magnitude >> shift;
+    let (bucket, low) = match relative {
+        0..4 => (relative as u32, 0),
+        _ => {
+            let octave = relative.ilog2();
+            (2 * octave + (relative >> (octave - 1) & 1) as u32, octave - 1)
+        }
+    };
+    let symbol = bucket + u32::from(shift > 0 && magnitude > 0);
+    let low = if magnitude == 0 { 0 } else { low + u32::from(shift) };
+    (symbol.min(u32::from(ESCAPE)) as u8, low)
+}
+
+/// Writes the low bits of a magnitude.
+fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
+    if symbol == ESCAPE {
+        let length = 64 - magnitude.leading_zeros();
+        bits.put(u64::from(length), 7);
+        bits.put(magnitude, length);
+    } else {
+        bits.put(magnitude, low);
+    }
+}
+
+/// First magnitude of each bucket, and its low bits.
+const BUCKETS: [(u32, u8); SYMBOLS] = {
+    let mut buckets = [(0, 0); SYMBOLS];
+    let mut i = 0;
+    while i < SYMBOLS {
+        buckets[i] = if i < 4 { (i as u32, 0) } else { ((2 + (i as u32 & 1)) << (i / 2 - 1), i as u8 / 2 - 1) };
+        i += 1;
+    }
+    buckets
+};
+
+#[inline(always)]
+fn magnitude(symbol: u8, shift: u8, bits: &mut BitReader) -> Option<u64> {
+    if symbol == ESCAPE {
+        let length = bits.take_few(7) as u32;
+        return (length <= 64).then(|| bits.take(length));
+    }
+    let bucket = usize::from(symbol) - usize::from(shift > 0 && symbol > 0);
+    let (first, low) = BUCKETS[bucket % SYMBOLS];
+    let shift = if symbol == 0 { 0 } else { u32::from(shift) };
+    let low = u32::from(low) + shift;
+    Some(u64::from(first) << shift | bits.take_few(low))
+}
+
+/// The frequency tables, ready for use.
+pub(super) struct Tables {
+    /// Symbol of each slot.
+    slots: Box<[[u8; 1 << PRECISION]; CONTEXTS]>,
+    /// Frequency and first slot of each symbol.
+    ranges: [[(u16, u16); SYMBOLS]; CONTEXTS],
+    /// Price of each symbol, sixteenths of a bit.
+    prices: [[u16; SYMBOLS]; CONTEXTS],
+}
+
+impl Tables {
+    /// Unfolds [`FREQUENCIES`].
+    pub fn new() -> Tables {
+        let mut slots = vec![[0u8; 1 << PRECISION]; CONTEXTS];
+        let mut ranges = [[(0, 0); SYMBOLS]; CONTEXTS];
+        let mut prices = [[0; SYMBOLS]; CONTEXTS];
+        for (context, frequencies) in FREQUENCIES.iter().enumerate() {
+            let mut first = 0;
+            for (symbol, &frequency) in frequencies.iter().enumerate() {
+                let range = usize::from(first)..usize::from(first + frequency);
+                slots[context][range].fill(symbol as u8);
+                ranges[context][symbol] = (frequency, first);
+                let share = f64::from(frequency) / f64::from(1 << PRECISION);
+                prices[context][symbol] = (-share.log2() * 16.0).round() as u16;
+                first += frequency;
+            }
+            assert_eq!(first, 1 << PRECISION, "frequencies of context {context}");
+        }
+        let slots: Box<[_; CONTEXTS]> = slots.into_boxed_slice().try_into().expect("one for each context");
+        Tables { slots, ranges, prices }
+    }
+
+    /// What magnitudes cost, in sixteenths of a bit, or something above `most`.
+    pub fn price(&self, level: u32, magnitudes: &[u64], most: u64) -> u64 {
+        let mut scale = Scale::new(level);
+        let mut sum = 0;
+        for some in magnitudes.chunks(32) {
+            for &magnitude in some {
+                let (symbol, low) = symbol(magnitude, scale.shift);
+                let low = if symbol == ESCAPE { 7 + 64 - magnitude.leading_zeros() } else { low };
+                let price = self.prices[usize::from(scale.context)][usize::from(symbol)];
+                sum += u64::from(price) + u64::from(low) * 16;
+                scale.follow(magnitude);
+            }
+            if sum > most {
+                break;
+            }
+        }
+        sum
+    }
+}
+
+/// A state is never below this between symbols.
+const LEAST: u32 = 1 << 16;
+const STATES: usize = 4;
+
+/// Scratch of the writing side.
+#[derive(Debug, Default)]
+pub(super) struct EntropyWriter {
+    scales: Vec<Scale>,
+    symbols: Vec<(u8, u8)>,
+    words: Vec<u16>,
+    bits: BitWriter,
+}
+
+impl EntropyWriter {
+    /// Appends the magnitudes of all columns, `ticks` a column, but not the
+    /// first of each. `levels` has the level that each column starts with.
+    pub fn write(&mut self, tables: &Tables, levels: &[u32], magnitudes: &[u64], ticks: usize, out: &mut Vec<u8>) {
+        self.scales.clear();
+        self.scales.extend(levels.iter().map(|level| Scale::new(*level)));
+        self.symbols.clear();
+        self.bits.clear();
+        for tick in 1..ticks {
+            for (column, scale) in self.scales.iter_mut().enumerate() {
+                let magnitude = magnitudes[column * ticks + tick];
+                let (symbol, low) = symbol(magnitude, scale.shift);
+                self.symbols.push((scale.context, symbol));
+                put_low(&mut self.bits, magnitude, symbol, low);
+                scale.follow(magnitude);
+            }
+        }
+        self.write_symbols(tables, out);
+        self.bits.finish(out);
+    }
+
+    /// What is read first must be written last.
+    fn write_symbols(&mut self, tables: &Tables, out: &mut Vec<u8>) {
+        let mut states = [LEAST; STATES];
+        self.words.clear();
+        for (at, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
+            let state = &mut states[at % STATES];
+            let (frequency, first) = tables.ranges[usize::from(context)][usize::from(symbol)];
+            let frequency = u32::from(frequency);
+            let most = u64::from(frequency) << (32 - PRECISION);
+            if u64::from(*state) >= most {
+                self.words.push(*state as u16);
+                *state >>= 16;
+            }
+            *state = (*state / frequency) << PRECISION | (*state % frequency + u32::from(first));
+        }
+        out.extend_from_slice(&(self.words.len() as u32).to_le_bytes());
+        states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
+        self.words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+}
+
+/// Reads what [`EntropyWriter::write`] wrote into `magnitudes`; the first of
+/// each column is left alone. `None` where the code is none.
+pub(super) fn read(
+    tables: &Tables,
+    code: &[u8],
+    scales: &mut [Scale],
+    magnitudes: &mut [u64],
+    ticks: usize,
+) -> Option<()> {
+    let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
+    let mut states = [0; STATES];
+    for (state, bytes) in states.iter_mut().zip(code.get(4..4 + 4 * STATES)?.chunks_exact(4)) {
+        *state = u32::from_le_bytes(bytes.try_into().ok()?);
+    }
+    let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
+    let mut bits = BitReader::new(low);
+    let mut word = 0;
+    let mut at = 0;
+    for tick in 1..ticks {
+        for (column, scale) in scales.iter_mut().enumerate() {
+            let context = usize::from(scale.context);
+            let state = states[at % STATES];
+            at += 1;
+            let slot = state & ((1 << PRECISION) - 1);
+            let symbol = tables.slots[context][slot as usize];
+            let (frequency, first) = tables.ranges[context][usize::from(symbol)];
+            let mut next = u32::from(frequency) * (state >> PRECISION) + slot - u32::from(first);
+            if next < LEAST {
+                let bytes = words.get(word..word + 2).unwrap_or(&[0, 0]);
+                next = next << 16 | u32::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+                word += 2;
+            }
+            states[(at - 1) % STATES] = next;
+            let magnitude = magnitude(symbol, scale.shift, &mut bits)?;
+            scale.follow(magnitude);
+            magnitudes[column * ticks + tick] = magnitude;
+        }
+    }
+    (word == words.len() && states == [LEAST; STATES] && !bits.is_overrun()).then_some(())
+}
+
+/// For the training of the tables: each symbol in its context.
+#[cfg(test)]
+pub(super) fn count(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
+    let mut scale = Scale::new(level);
+    for &magnitude in magnitudes {
+        let (symbol, _) = symbol(magnitude, scale.shift);
+        counts[usize::from(scale.context)][usize::from(symbol)] += 1;
+        scale.follow(magnitude);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magnitudes_of_all_sizes_come_back() {
+        let tables = Tables::new();
+        let ticks = 200;
+        let mut random = 1u64;
+        let mut magnitudes = Vec::new();
+        for column in 0..13u32 {
+            for tick in 0..ticks as u32 {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let size = (column * 5 + if tick % 50 > 40 { 20 } else { 0 }).min(64);
+                magnitudes.push(if size == 0 { 0 } else { (random ^ random >> 29) >> (64 - size) });
+            }
+        }
+        let levels: Vec<u32> = (0..13).collect();
+        let mut code = Vec::new();
+        EntropyWriter::default().write(&tables, &levels, &magnitudes, ticks, &mut code);
+        let mut scales: Vec<Scale> = levels.iter().map(|l| Scale::new(*l)).collect();
+        let mut back: Vec<u64> =
+            magnitudes.iter().enumerate().map(|(i, m)| if i % ticks == 0 { *m } else { 0 }).collect();
+        assert_eq!(read(&tables, &code, &mut scales, &mut back, ticks), Some(()));
+        assert_eq!(back, magnitudes);
+        let mut scales: Vec<Scale> = levels.iter().map(|l| Scale::new(*l)).collect();
+        assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales, &mut back, ticks), None);
+    }
+
+    #[test]
+    fn a_zero_among_zeros_costs_next_to_nothing() {
+        let tables = Tables::new();
+        let bits = tables.price(0, &[0; 1000], u64::MAX) as f64 / 16.0;
+        assert!(bits < 100.0, "{bits} bits");
+    }
+}

@@ -1,0 +1,385 @@
+//! A block's numbers, small.
+//!
+//! Columns that stand still are told in a few bits. The others become whole
+//! numbers (scaled by ten where that loses nothing; what is no such number is
+//! told by its bits). Of levels the differences are taken. Then each column is
+//! told from up to six others by fixed factors (`relate`), a sliding mean of
+//! its own past is taken off (`predict`), and what remains is written in as few
+//! bits as its own recent sizes allow (`entropy`).
+//!
+//! The code: length of the head u32, the head (`block`), then the entropy
+//! code. The two columns of the ticks' times come first and are told like the
+//! others.
+
+mod bits;
+mod block;
+mod entropy;
+mod predict;
+mod relate;
+mod table;
+
+use std::sync::LazyLock;
+
+use diskwright_base::{Frame, Tick};
+
+use crate::bits::unzigzag;
+use bits::{BitReader, BitWriter};
+use block::{Kind, Line};
+use entropy::{EntropyWriter, Scale, Tables};
+use predict::MOST_WHOLE;
+use relate::{GROUP, Search};
+
+static TABLES: LazyLock<Tables> = LazyLock::new(Tables::new);
+
+/// Columns of times before those of the frame.
+const TIMES: usize = 2;
+
+/// Writes blocks; keeps its memory from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    times: [Vec<i64>; TIMES],
+    kinds: Vec<Kind>,
+    lines: Vec<Line>,
+    gaps: Vec<(u32, u32)>,
+    forms: Vec<i64>,
+    magnitudes: Vec<u64>,
+    levels: Vec<u32>,
+    search: Search,
+    head: BitWriter,
+    entropy: EntropyWriter,
+}
+
+impl Encoder {
+    /// Appends the code of a frame's ticks and cells.
+    pub fn encode(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+        let ticks = frame.ticks().len();
+        self.collect(frame);
+        self.magnitudes.clear();
+        self.magnitudes.resize(self.forms.len(), 0);
+        let groups = self.forms.chunks(GROUP * ticks.max(1)).zip(self.magnitudes.chunks_mut(GROUP * ticks.max(1)));
+        let mut line = 0;
+        for (forms, magnitudes) in groups {
+            self.search.group(&TABLES, forms, ticks, magnitudes, |choice| {
+                self.lines[line].choice = choice;
+                line += 1;
+            });
+        }
+        self.write_head(frame);
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        self.head.finish(out);
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        self.levels.clear();
+        self.levels.extend(self.lines.iter().map(|line| line.choice.level));
+        self.entropy.write(&TABLES, &self.levels, &self.magnitudes, ticks, out);
+    }
+
+    /// Sorts the columns and gathers the forms of those to be told.
+    fn collect(&mut self, frame: &Frame) {
+        block::times(frame.ticks(), &mut self.times);
+        self.kinds.clear();
+        self.lines.clear();
+        self.gaps.clear();
+        self.forms.clear();
+        for at in 0..TIMES {
+            let times = &self.times[at];
+            let first = times.first().copied().unwrap_or(0);
+            let kind = match () {
+                () if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) => Kind::Raw,
+                () if times.iter().all(|t| *t == 0) => Kind::Zero,
+                () if times.iter().all(|t| *t == first) => Kind::Whole(first),
+                () => {
+                    self.forms.extend_from_slice(times);
+                    Kind::Told
+                }
+            };
+            self.kinds.push(kind);
+            if kind == Kind::Told {
+                self.add_line(frame.ticks().len(), 0, 0);
+            }
+        }
+        for column in 0..frame.schema().series.len() {
+            let cells = frame.column(column);
+            let mut kind = block::kind(cells);
+            if kind == Kind::Told {
+                let gaps = self.gaps.len();
+                match block::integers(cells, &mut self.forms, &mut self.gaps) {
+                    Some(decimals) => self.add_line(cells.len(), decimals, gaps),
+                    None => kind = Kind::Raw,
+                }
+            }
+            self.kinds.push(kind);
+        }
+    }
+
+    /// Adds the line of the column that `forms` ends with, and takes its
+    /// differences where those vary less than the numbers do.
+    fn add_line(&mut self, ticks: usize, decimals: u32, gaps: usize) {
+        let at = self.forms.len() - ticks;
+        let form = &mut self.forms[at..];
+        let start = form[0];
+        let mean = form.iter().map(|v| *v as f64).sum::<f64>() / ticks as f64;
+        let spread: f64 = form.iter().map(|v| (*v as f64 - mean).powi(2)).sum();
+        let steps: f64 = form.windows(2).map(|w| (w[1] as f64 - w[0] as f64).powi(2)).sum();
+        let differences = steps < spread;
+        if differences {
+            predict::difference(form);
+        }
+        let gaps = (gaps, self.gaps.len());
+        self.lines.push(Line { decimals, differences, start, gaps, ..Line::default() });
+    }
+
+    fn write_head(&mut self, frame: &Frame) {
+        let times = &self.times;
+        let mut raw = |column: usize, bits: &mut BitWriter| match column.checked_sub(TIMES) {
+            None => block::put_raw(bits, times[column].iter().map(|t| *t as u64)),
+            Some(column) => block::put_raw(bits, frame.column(column).iter().map(|c| block::cell_bits(*c))),
+        };
+        self.head.clear();
+        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &mut raw);
+    }
+}
+
+/// Reads blocks; keeps its memory from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    times: [Vec<i64>; TIMES],
+    ticks: Vec<Tick>,
+    /// Column (times counted) and line of each told column.
+    lines: Vec<(usize, Line)>,
+    gaps: Vec<(u32, u32)>,
+    scales: Vec<Scale>,
+    magnitudes: Vec<u64>,
+    forms: Vec<i64>,
+    sums: Vec<f64>,
+    told: Vec<i64>,
+    order: Vec<usize>,
+    numbers: Vec<i64>,
+}
+
+impl Decoder {
+    /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
+    /// from `first_ns` on. `None` where the code is not one that
+    /// [`Encoder::encode`] makes.
+    pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
+        let length = crate::format::u32_at(code, 0)? as usize;
+        let (head, rest) = code[4..].split_at_checked(length)?;
+        self.ticks.clear();
+        self.ticks.resize(ticks, Tick::default());
+        frame.set_ticks(&self.ticks);
+        self.take_head(head, frame)?;
+        self.scales.clear();
+        self.scales.extend(self.lines.iter().map(|(_, line)| Scale::new(line.choice.level)));
+        self.magnitudes.resize(self.lines.len() * ticks, 0);
+        entropy::read(&TABLES, rest, &mut self.scales, &mut self.magnitudes, ticks)?;
+        self.tell_all(ticks, frame)?;
+        block::ticks(first_ns, &self.times, &mut self.ticks);
+        frame.set_ticks(&self.ticks);
+        Some(())
+    }
+
+    /// Reads what is said of the columns; fills those that are said wholly.
+    fn take_head(&mut self, head: &[u8], frame: &mut Frame) -> Option<()> {
+        let ticks = self.ticks.len();
+        let columns = TIMES + frame.schema().series.len();
+        let mut bits = BitReader::new(head);
+        self.lines.clear();
+        self.gaps.clear();
+        let mut column = 0;
+        while column < columns {
+            let zeros = usize::try_from(bits.take_gamma()?).ok()?;
+            if zeros > columns - column {
+                return None;
+            }
+            for zero in column..column + zeros {
+                self.fill(frame, zero, 0, 0.0);
+            }
+            column += zeros;
+            if column == columns {
+                break;
+            }
+            match block::take_kind(&mut bits)? {
+                Kind::Told => self.lines.push((column, block::take_line(&mut bits, &mut self.gaps)?)),
+                Kind::Whole(whole) => self.fill(frame, column, whole, whole as f64),
+                Kind::Bits(bits) => self.fill(frame, column, bits as i64, f64::from_bits(bits)),
+                Kind::Gap => self.fill(frame, column, 0, f64::NAN),
+                _ => self.take_raw(&mut bits, frame, column)?,
+            }
+            column += 1;
+        }
+        let within = |(_, line): &(usize, Line)| {
+            self.gaps[line.gaps.0..line.gaps.1].iter().all(|(first, length)| (first + length) as usize <= ticks)
+        };
+        self.lines.iter().all(within).then_some(())
+    }
+
+    fn fill(&mut self, frame: &mut Frame, column: usize, time: i64, cell: f64) {
+        match column.checked_sub(TIMES) {
+            None => {
+                self.times[column].clear();
+                self.times[column].resize(self.ticks.len(), time);
+            }
+            Some(column) => frame.column_mut(column).fill(cell),
+        }
+    }
+
+    fn take_raw(&mut self, bits: &mut BitReader, frame: &mut Frame, column: usize) -> Option<()> {
+        let ticks = self.ticks.len();
+        let whole = match column.checked_sub(TIMES) {
+            None => {
+                let times = &mut self.times[column];
+                times.clear();
+                block::take_raw(bits, |bits| times.push(bits as i64), ticks)
+            }
+            Some(column) => {
+                let mut cells = frame.column_mut(column).iter_mut();
+                let each = |bits| {
+                    if let Some(cell) = cells.next() {
+                        *cell = f64::from_bits(bits);
+                    }
+                };
+                block::take_raw(bits, each, ticks)
+            }
+        };
+        whole.then_some(())
+    }
+
+    /// Turns magnitudes into cells, group by group, each column after those
+    /// that it is told from.
+    fn tell_all(&mut self, ticks: usize, frame: &mut Frame) -> Option<()> {
+        self.forms.resize(self.lines.len() * ticks, 0);
+        self.sums.resize(ticks, 0.0);
+        self.told.resize(ticks, 0);
+        self.numbers.resize(ticks, 0);
+        for group in 0..self.lines.len().div_ceil(GROUP) {
+            let lines = group * GROUP..self.lines.len().min((group + 1) * GROUP);
+            arrange(&self.lines[lines.clone()], &mut self.order)?;
+            for at in 0..self.order.len() {
+                let line = lines.start + self.order[at];
+                self.tell_column(lines.start, line, ticks);
+                self.place(line, ticks, frame);
+            }
+        }
+        Some(())
+    }
+
+    /// The form of a column from its magnitudes, its past and its parents.
+    fn tell_column(&mut self, group: usize, line: usize, ticks: usize) {
+        let choice = self.lines[line].1.choice;
+        let numbers = &mut self.numbers[..];
+        let magnitudes = &self.magnitudes[line * ticks..(line + 1) * ticks];
+        for (number, &magnitude) in numbers.iter_mut().zip(magnitudes) {
+            *number = if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
+        }
+        numbers[0] = choice.first;
+        predict::unsmooth(numbers, choice.smoothing);
+        if choice.divisor > 1 {
+            numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(choice.divisor as i64));
+        }
+        if choice.parents.count > 0 {
+            predict::tell(&choice.parents, &self.forms[group * ticks..], &mut self.sums, &mut self.told);
+            for (number, told) in numbers.iter_mut().zip(&self.told) {
+                *number = number.wrapping_add(*told);
+            }
+        }
+        self.forms[line * ticks..(line + 1) * ticks].copy_from_slice(numbers);
+    }
+
+    /// Puts a told column where it belongs.
+    fn place(&mut self, line: usize, ticks: usize, frame: &mut Frame) {
+        let (column, line) = self.lines[line];
+        if line.differences {
+            predict::accumulate(&mut self.numbers, line.start);
+        }
+        let numbers = &self.numbers[..ticks];
+        let Some(column) = column.checked_sub(TIMES) else {
+            self.times[column].clear();
+            self.times[column].extend_from_slice(numbers);
+            return;
+        };
+        let cells = frame.column_mut(column);
+        if line.decimals == 0 {
+            cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64);
+        } else {
+            let power = block::power_of_ten(line.decimals);
+            cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64 / power);
+        }
+        for (first, length) in &self.gaps[line.gaps.0..line.gaps.1] {
+            cells[*first as usize..(first + length) as usize].fill(f64::NAN);
+        }
+    }
+}
+
+/// An order in which every column comes after its parents; `None` where they
+/// go round in a circle.
+fn arrange(lines: &[(usize, Line)], order: &mut Vec<usize>) -> Option<()> {
+    order.clear();
+    let mut placed = [false; GROUP];
+    while order.len() < lines.len() {
+        let before = order.len();
+        for (at, (_, line)) in lines.iter().enumerate() {
+            let parents = &line.choice.parents;
+            let mut needed = parents.columns[..parents.count].iter();
+            if !placed[at] && needed.all(|parent| placed[usize::from(*parent)]) {
+                placed[at] = true;
+                order.push(at);
+            }
+        }
+        if order.len() == before {
+            return None;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entropy::{CONTEXTS, PRECISION, SYMBOLS};
+
+    /// Prints a `table.rs` trained on the logs named in `DWLOG_TRAIN` (paths
+    /// with colons between them):
+    /// `cargo test -p diskwright-datastore --release -- --ignored --nocapture train`.
+    #[test]
+    #[ignore = "a tool, not a test"]
+    fn train() {
+        let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
+        let mut counts = [[0; SYMBOLS]; CONTEXTS];
+        for path in paths.split(':') {
+            let mut reader = crate::Reader::open(std::path::Path::new(path)).expect("a log");
+            let (mut frame, mut encoder) = (Frame::default(), Encoder::default());
+            while let Some(item) = reader.next(&mut frame).expect("readable") {
+                if item == crate::Item::Frame {
+                    encoder.encode(&frame, &mut Vec::new());
+                    let columns = encoder.magnitudes.chunks_exact(frame.ticks().len());
+                    for (level, magnitudes) in encoder.levels.iter().zip(columns) {
+                        entropy::count(*level, &magnitudes[1..], &mut counts);
+                    }
+                }
+            }
+        }
+        let mut text = String::new();
+        for row in counts {
+            let row: Vec<String> = share_out(&row).iter().map(u16::to_string).collect();
+            text += &format!("    [{},\n     {}],\n", row[..SYMBOLS / 2].join(", "), row[SYMBOLS / 2..].join(", "));
+        }
+        std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
+    }
+
+    /// Counts as frequencies: neighbours lend each other a little, so that what
+    /// was never seen is not far from what was.
+    fn share_out(counts: &[u64; SYMBOLS]) -> [u16; SYMBOLS] {
+        let near = |i: usize, by: usize| {
+            let low = if i > by { counts[i - by] } else { 0 };
+            (low + counts.get(i + by).copied().unwrap_or(0)) as f64
+        };
+        let soft = |i: usize| counts[i] as f64 + 0.1 * if i > 0 { near(i, 1) + 0.3 * near(i, 2) } else { 0.0 } + 0.3;
+        let total: f64 = (0..SYMBOLS).map(soft).sum();
+        let whole = f64::from(1u32 << PRECISION) - SYMBOLS as f64;
+        let mut shares = std::array::from_fn(|i| 1 + (soft(i) / total * whole) as u16);
+        let most = (0..SYMBOLS).max_by_key(|i| shares[*i]).expect("symbols");
+        shares[most] += (1 << PRECISION) - shares.iter().sum::<u16>();
+        shares
+    }
+}

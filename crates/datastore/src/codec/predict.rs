@@ -1,0 +1,189 @@
+//! What both sides of the code must reckon alike, to the last bit: forms,
+//! relations between columns, and smoothing. Floats are used only in ways that
+//! IEEE 754 settles (product, sum, comparison), never fused or reordered.
+
+/// Most columns that one column is told from.
+pub(super) const MOST_PARENTS: usize = 6;
+/// Smoothings: none, the value before, and sliding means over 2 to 32 values.
+pub(super) const SMOOTHINGS: u32 = 7;
+/// Whole numbers up to this size are exact in all that follows.
+pub(super) const MOST_WHOLE: u64 = 1 << 51;
+
+/// A column told from others: each times a factor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Parents {
+    pub count: usize,
+    pub columns: [u8; MOST_PARENTS],
+    pub factors: [Factor; MOST_PARENTS],
+}
+
+/// A small whole number, or a number to nine bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Factor {
+    Whole(i32),
+    /// Mantissa (256 to 511, negative too) times two to the exponent.
+    Float(i32, i32),
+}
+
+/// Exponents that a float factor can have.
+pub(super) const EXPONENTS: std::ops::Range<i32> = -48..16;
+
+impl Default for Factor {
+    fn default() -> Factor {
+        Factor::Whole(0)
+    }
+}
+
+impl Factor {
+    /// Its value, exactly.
+    pub fn value(self) -> f64 {
+        match self {
+            Factor::Whole(whole) => f64::from(whole),
+            Factor::Float(mantissa, exponent) => {
+                let power = f64::from_bits(((exponent + 1023) as u64) << 52);
+                f64::from(mantissa) * power
+            }
+        }
+    }
+
+    /// The nearest to a number; `None` where it is too large or too small to matter.
+    pub fn nearest(number: f64) -> Option<Factor> {
+        let whole = number.round();
+        if whole != 0.0 && whole.abs() < 4096.0 && (number - whole).abs() < 0.004 * whole.abs() {
+            return Some(Factor::Whole(whole as i32));
+        }
+        if !number.is_normal() {
+            return None;
+        }
+        let mut exponent = (number.to_bits() >> 52 & 0x7ff) as i32 - 1023 - 8;
+        let mut mantissa = (number / f64::from_bits(((exponent + 1023) as u64) << 52)).round() as i32;
+        if mantissa.abs() == 512 {
+            mantissa /= 2;
+            exponent += 1;
+        }
+        EXPONENTS.contains(&exponent).then_some(Factor::Float(mantissa, exponent))
+    }
+}
+
+/// What the parents tell of a column, into `told`; `forms` are the columns of
+/// the group, one after the other.
+pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], told: &mut [i64]) {
+    let ticks = told.len();
+    if parents.count == 0 {
+        return told.fill(0);
+    }
+    sums.fill(0.0);
+    for (&column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
+        let from = usize::from(column) * ticks;
+        let factor = factor.value();
+        for (sum, &form) in sums.iter_mut().zip(&forms[from..from + ticks]) {
+            *sum += factor * form as f64;
+        }
+    }
+    // Adding this number leaves no bits for fractions: rounds to the nearest.
+    const ROUND: f64 = 6755399441055744.0;
+    const MOST: f64 = (1u64 << 50) as f64;
+    for (told, &sum) in told.iter_mut().zip(sums.iter()) {
+        *told = ((sum.clamp(-MOST, MOST) + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    }
+}
+
+/// What remains of each value when the smoothing's guess is taken off. The
+/// first has no guess and remains whole.
+pub(super) fn smooth(values: &[i64], smoothing: u32, remains: &mut [i64]) {
+    let Some(shift) = smoothing.checked_sub(1) else { return remains.copy_from_slice(values) };
+    let half = (1i64 << shift) >> 1;
+    let Some(&first) = values.first() else { return };
+    let mut sum = first.wrapping_shl(shift);
+    remains[0] = first;
+    for (remain, &value) in remains.iter_mut().zip(values).skip(1) {
+        let guess = sum.wrapping_add(half) >> shift;
+        *remain = value.wrapping_sub(guess);
+        sum = sum.wrapping_add(value).wrapping_sub(sum >> shift);
+    }
+}
+
+/// The way back, in place.
+pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
+    let Some(shift) = smoothing.checked_sub(1) else { return };
+    let half = (1i64 << shift) >> 1;
+    let Some((&mut first, rest)) = values.split_first_mut() else { return };
+    let mut sum = first.wrapping_shl(shift);
+    for value in rest {
+        let guess = sum.wrapping_add(half) >> shift;
+        *value = value.wrapping_add(guess);
+        sum = sum.wrapping_add(*value).wrapping_sub(sum >> shift);
+    }
+}
+
+/// Differences from the value before; the first is 0.
+pub(super) fn difference(values: &mut [i64]) {
+    let mut before = values.first().copied().unwrap_or(0);
+    for value in values {
+        let this = *value;
+        *value = this.wrapping_sub(before);
+        before = this;
+    }
+}
+
+/// The way back, starting from `first`.
+pub(super) fn accumulate(values: &mut [i64], first: i64) {
+    let mut sum = first;
+    for value in values {
+        sum = sum.wrapping_add(*value);
+        *value = sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoothing_and_difference_have_a_way_back() {
+        let values: Vec<i64> = (0..100i64).map(|i| i * i * 37 % 1001 - 300).chain([i64::MAX, i64::MIN, 0]).collect();
+        for smoothing in 0..SMOOTHINGS {
+            let mut remains = vec![0; values.len()];
+            smooth(&values, smoothing, &mut remains);
+            unsmooth(&mut remains, smoothing);
+            assert_eq!(remains, values, "smoothing {smoothing}");
+        }
+        let mut forms = values.clone();
+        difference(&mut forms);
+        assert_eq!(forms[0], 0);
+        accumulate(&mut forms, values[0]);
+        assert_eq!(forms, values);
+    }
+
+    #[test]
+    fn factors_are_near_what_they_stand_for() {
+        for number in [1.0, -1.0, 8.0, 0.125, 0.3333, -1e-7, 1234.5, 100.1, 2.5e-9] {
+            let near = Factor::nearest(number).expect("within range").value();
+            assert!((near - number).abs() <= number.abs() / 250.0, "{number} {near}");
+        }
+        assert_eq!(Factor::nearest(7.99), Some(Factor::Whole(8)));
+        for out in [0.0, 1e-300, 1e300, f64::NAN, f64::INFINITY] {
+            assert_eq!(Factor::nearest(out), None);
+        }
+    }
+
+    #[test]
+    fn parents_tell_rounded_sums() {
+        let forms = [10, -20, 30, 1, 1, 1];
+        let parents = Parents {
+            count: 2,
+            columns: [0, 1, 0, 0, 0, 0],
+            factors: [
+                Factor::Float(384, -9),
+                Factor::Whole(-2),
+                Factor::default(),
+                Factor::default(),
+                Factor::default(),
+                Factor::default(),
+            ],
+        };
+        let mut told = [0; 3];
+        tell(&parents, &forms, &mut [0.0; 3], &mut told);
+        assert_eq!(told, [6, -17, 20]);
+    }
+}

@@ -1,0 +1,374 @@
+//! The writer's search: from which other columns, by which factors and with
+//! which smoothing is a column told best? Nothing here must be reckoned alike
+//! by the reader, which is told the outcome.
+//!
+//! Much of what a kernel counts is nearly counted elsewhere: sectors go with
+//! requests, the time of a queue is the sum of its parts, processors' times
+//! add up to the clock, pages leave one list for another. The search is
+//! orthogonal matching pursuit over least squares: again and again the column
+//! that explains most of what remains is added, as long as the price falls.
+//! Ticks are weighted down when much happens at them, or a few bursts would
+//! settle everything.
+
+use super::entropy::{Scale, Tables};
+use super::predict::{Factor, MOST_PARENTS, Parents, SMOOTHINGS, smooth, tell};
+use crate::bits::zigzag;
+
+/// Most columns that are related to each other; wider schemas are searched in
+/// groups of so many.
+pub(super) const GROUP: usize = 256;
+/// Steps without a gain after which the search for a column ends.
+const PATIENCE: usize = 2;
+/// What a parent costs, sixteenths of a bit.
+const PRICE_WHOLE: u64 = (9 + 4) * 16;
+const PRICE_FLOAT: u64 = (9 + 16) * 16;
+
+/// How a column is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Choice {
+    pub parents: Parents,
+    pub smoothing: u32,
+    /// All remains are multiples of this; at least 1.
+    pub divisor: u64,
+    /// No remain is negative, so none has a sign.
+    pub unsigned: bool,
+    pub level: u32,
+    pub first: i64,
+}
+
+/// Scratch of the search.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Forms less their means, times the roots of the ticks' weights.
+    centered: Vec<f64>,
+    products: Vec<f64>,
+    /// For each column those it depends on, near and far, a bit each.
+    ancestors: Vec<[u64; GROUP / 64]>,
+    weights: Vec<f64>,
+    unexplained: Vec<f64>,
+    trial: Trial,
+}
+
+/// Scratch of pricing one way of telling a column.
+#[derive(Debug, Default)]
+struct Trial {
+    sums: Vec<f64>,
+    told: Vec<i64>,
+    remains: Vec<i64>,
+    smoothed: Vec<i64>,
+    magnitudes: Vec<u64>,
+}
+
+impl Search {
+    /// Chooses for every column of a group, in order. `forms` has `ticks`
+    /// values a column; the magnitudes to be written go to `magnitudes`.
+    pub fn group(
+        &mut self,
+        tables: &Tables,
+        forms: &[i64],
+        ticks: usize,
+        magnitudes: &mut [u64],
+        mut chosen: impl FnMut(Choice),
+    ) {
+        let count = forms.len() / ticks;
+        self.weigh(forms, ticks);
+        self.center(forms, ticks);
+        self.multiply(count, ticks);
+        self.ancestors.clear();
+        self.ancestors.resize(count, [0; GROUP / 64]);
+        self.trial.resize(ticks);
+        for (column, best) in magnitudes.chunks_exact_mut(ticks).enumerate() {
+            chosen(self.column(tables, forms, column, best));
+        }
+    }
+
+    /// The more happens at a tick, measured in each column's own mean, the
+    /// less it counts.
+    fn weigh(&mut self, forms: &[i64], ticks: usize) {
+        self.weights.clear();
+        self.weights.resize(ticks, 0.0);
+        let columns = forms.len() / ticks;
+        for column in forms.chunks_exact(ticks) {
+            let sum: f64 = column.iter().map(|v| v.unsigned_abs() as f64).sum();
+            let scale = ticks as f64 / sum.max(1.0);
+            for (weight, value) in self.weights.iter_mut().zip(column) {
+                *weight += value.unsigned_abs() as f64 * scale;
+            }
+        }
+        for weight in &mut self.weights {
+            // Square root of the weight: it is applied to both factors of a product.
+            *weight = columns as f64 / (*weight + 0.1 * columns as f64);
+        }
+    }
+
+    fn center(&mut self, forms: &[i64], ticks: usize) {
+        self.centered.clear();
+        let total: f64 = self.weights.iter().map(|w| w * w).sum();
+        for column in forms.chunks_exact(ticks) {
+            let pairs = column.iter().zip(&self.weights);
+            let mean = pairs.clone().map(|(v, w)| *v as f64 * w * w).sum::<f64>() / total;
+            self.centered.extend(pairs.map(|(v, w)| (*v as f64 - mean) * w));
+        }
+    }
+
+    /// All products of two columns.
+    fn multiply(&mut self, count: usize, ticks: usize) {
+        self.products.clear();
+        self.products.resize(count * count, 0.0);
+        for a in 0..count {
+            let left = &self.centered[a * ticks..(a + 1) * ticks];
+            for b in 0..=a {
+                let right = &self.centered[b * ticks..(b + 1) * ticks];
+                let product = dot(left, right);
+                self.products[a * count + b] = product;
+                self.products[b * count + a] = product;
+            }
+        }
+    }
+
+    fn column(&mut self, tables: &Tables, forms: &[i64], column: usize, best: &mut [u64]) -> Choice {
+        let ticks = best.len();
+        let count = forms.len() / ticks;
+        let form = &forms[column * ticks..(column + 1) * ticks];
+        let mut least = u64::MAX;
+        let mut choice = Choice::default();
+        self.trial.price(tables, form, Parents::default(), forms, &mut least, &mut choice, best);
+        self.unexplained.clear();
+        self.unexplained.extend_from_slice(&self.products[column * count..(column + 1) * count]);
+        let mut chosen = [0; MOST_PARENTS];
+        let mut misses = 0;
+        for steps in 0..MOST_PARENTS {
+            let Some(next) = self.most_telling(column, count, &chosen[..steps]) else { break };
+            chosen[steps] = next;
+            let chosen = &chosen[..=steps];
+            let Some(factors) = solve(&self.products, count, column, chosen) else { break };
+            for (other, rest) in self.unexplained.iter_mut().enumerate() {
+                let products = &self.products[other * count..(other + 1) * count];
+                let explained: f64 = chosen.iter().zip(&factors).map(|(&c, f)| f * products[c]).sum();
+                *rest = self.products[column * count + other] - explained;
+            }
+            let before = least;
+            for whole in [true, false] {
+                let parents = round(chosen, &factors, whole);
+                if parents.count > 0 {
+                    self.trial.price(tables, form, parents, forms, &mut least, &mut choice, best);
+                }
+            }
+            misses = if least < before { 0 } else { misses + 1 };
+            if misses == PATIENCE {
+                break;
+            }
+        }
+        self.adopt(column, &choice.parents);
+        choice
+    }
+
+    /// The column that explains most of what is not yet explained, if it does
+    /// not itself depend on this one.
+    fn most_telling(&self, column: usize, count: usize, chosen: &[usize]) -> Option<usize> {
+        let mut found = None;
+        let mut most = 1e-9 * self.products[column * count + column];
+        for other in 0..count {
+            let own = self.products[other * count + other];
+            let explains = self.unexplained[other] * self.unexplained[other] / own.max(1e-30);
+            if explains > most && !chosen.contains(&other) && !self.depends(other, column) && other != column {
+                most = explains;
+                found = Some(other);
+            }
+        }
+        found
+    }
+
+    fn depends(&self, column: usize, on: usize) -> bool {
+        self.ancestors[column][on / 64] >> (on % 64) & 1 == 1
+    }
+
+    /// Notes the new dependences, also for columns that depend on this one.
+    fn adopt(&mut self, column: usize, parents: &Parents) {
+        let mut all = [0; GROUP / 64];
+        for &parent in &parents.columns[..parents.count] {
+            let parent = usize::from(parent);
+            all[parent / 64] |= 1 << (parent % 64);
+            for (a, b) in all.iter_mut().zip(self.ancestors[parent]) {
+                *a |= b;
+            }
+        }
+        for other in 0..self.ancestors.len() {
+            if other == column || self.depends(other, column) {
+                for (a, b) in self.ancestors[other].iter_mut().zip(all) {
+                    *a |= b;
+                }
+            }
+        }
+    }
+}
+
+impl Trial {
+    fn resize(&mut self, ticks: usize) {
+        self.sums.resize(ticks, 0.0);
+        self.told.resize(ticks, 0);
+        self.remains.resize(ticks, 0);
+        self.smoothed.resize(ticks, 0);
+        self.magnitudes.resize(ticks, 0);
+    }
+
+    /// Prices telling `form` from `parents`, with each smoothing; what beats
+    /// `least` becomes the choice.
+    #[allow(clippy::too_many_arguments)]
+    fn price(
+        &mut self,
+        tables: &Tables,
+        form: &[i64],
+        parents: Parents,
+        forms: &[i64],
+        least: &mut u64,
+        choice: &mut Choice,
+        best: &mut [u64],
+    ) {
+        tell(&parents, forms, &mut self.sums, &mut self.told);
+        for (remain, (value, told)) in self.remains.iter_mut().zip(form.iter().zip(&self.told)) {
+            *remain = value.wrapping_sub(*told);
+        }
+        let divisor = self.divide();
+        let factors = &parents.factors[..parents.count];
+        let price = |f: &Factor| if matches!(f, Factor::Whole(_)) { PRICE_WHOLE } else { PRICE_FLOAT };
+        let extra: u64 = factors.iter().map(price).sum::<u64>() + if divisor > 1 { 8 * 16 } else { 0 };
+        for smoothing in 0..SMOOTHINGS {
+            smooth(&self.remains, smoothing, &mut self.smoothed);
+            let unsigned = smoothing == 0 && self.smoothed.iter().all(|v| *v >= 0);
+            for (magnitude, value) in self.magnitudes.iter_mut().zip(&self.smoothed) {
+                *magnitude = if unsigned { *value as u64 } else { zigzag(*value) };
+            }
+            let first = self.smoothed[0];
+            let level = starting_level(&self.magnitudes);
+            let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
+            let Some(room) = least.checked_sub(extra) else { continue };
+            let price = tables.price(level, &self.magnitudes[1..], room);
+            if price < room {
+                *least = price + extra;
+                *choice = Choice { parents, smoothing, divisor, unsigned, level, first };
+                best.copy_from_slice(&self.magnitudes);
+            }
+        }
+    }
+
+    /// Takes a common divisor out of the remains.
+    fn divide(&mut self) -> u64 {
+        let mut divisor = 0u64;
+        for remain in &self.remains {
+            divisor = common(divisor, remain.unsigned_abs());
+            if divisor == 1 {
+                return 1;
+            }
+        }
+        let by = i64::try_from(divisor).unwrap_or(1).max(1);
+        self.remains.iter_mut().for_each(|remain| *remain /= by);
+        by as u64
+    }
+}
+
+fn starting_level(magnitudes: &[u64]) -> u32 {
+    let early = &magnitudes[1..magnitudes.len().min(9)];
+    let sum = early.iter().fold(0u64, |sum, m| sum.saturating_add(*m));
+    Scale::level_of(sum / early.len().max(1) as u64)
+}
+
+/// Greatest common divisor; of 0 and a number that number.
+fn common(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Product of two columns, in four lanes for speed.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 4];
+    let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
+    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a4.zip(b4) {
+        for lane in 0..4 {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+/// Least squares of a column over the chosen ones, by elimination with the
+/// largest pivot; `None` where they tell the same thing twice.
+fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Option<[f64; MOST_PARENTS]> {
+    let n = chosen.len();
+    let mut rows = [[0.0; MOST_PARENTS + 1]; MOST_PARENTS];
+    for (row, &c) in rows.iter_mut().zip(chosen) {
+        for (cell, &d) in row.iter_mut().zip(chosen) {
+            *cell = products[c * count + d];
+        }
+        row[n] = products[c * count + column];
+    }
+    for p in 0..n {
+        let pivot = (p..n).max_by(|a, b| rows[*a][p].abs().total_cmp(&rows[*b][p].abs()))?;
+        rows.swap(p, pivot);
+        if rows[p][p].abs() <= 1e-9 * products[chosen[p] * count + chosen[p]].abs() {
+            return None;
+        }
+        let above = rows[p];
+        for (r, row) in rows.iter_mut().enumerate().take(n) {
+            if r != p {
+                let by = row[p] / above[p];
+                row.iter_mut().zip(above).for_each(|(cell, other)| *cell -= by * other);
+            }
+        }
+    }
+    let mut factors = [0.0; MOST_PARENTS];
+    for p in 0..n {
+        factors[p] = rows[p][n] / rows[p][p];
+    }
+    Some(factors)
+}
+
+/// Parents with factors that can be written; those that vanish are left out.
+fn round(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
+    let mut parents = Parents::default();
+    for (&column, &factor) in chosen.iter().zip(factors) {
+        let rounded = match whole {
+            true => Some(factor.round()).filter(|f| *f != 0.0 && f.abs() < 4096.0).map(|f| Factor::Whole(f as i32)),
+            false => Factor::nearest(factor),
+        };
+        if let Some(rounded) = rounded {
+            parents.columns[parents.count] = column as u8;
+            parents.factors[parents.count] = rounded;
+            parents.count += 1;
+        }
+    }
+    parents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_of_columns_is_found() {
+        let ticks = 100;
+        let noise = |seed: i64, t: i64| (t * seed * 7919 + seed) % 1009;
+        let mut forms = Vec::new();
+        for seed in [3, 5, 11] {
+            forms.extend((0..ticks).map(|t| noise(seed, t)));
+        }
+        forms.extend((0..ticks).map(|t| noise(3, t) * 8 + noise(11, t) + noise(5, t) / 500));
+        let mut magnitudes = vec![0; forms.len()];
+        let tables = Tables::new();
+        let mut choices = Vec::new();
+        Search::default().group(&tables, &forms, ticks as usize, &mut magnitudes, |choice| choices.push(choice));
+        let parents: usize = choices.iter().map(|c| c.parents.count).sum();
+        assert!(parents >= 2, "{choices:?}");
+        let told = choices.iter().position(|c| c.parents.count >= 2).expect("one is told from the others");
+        let last = &magnitudes[told * 100..(told + 1) * 100];
+        assert!(last[1..].iter().all(|m| *m < 64), "{last:?}");
+    }
+
+    #[test]
+    fn common_divisors() {
+        assert_eq!((common(0, 12), common(12, 18), common(7, 0), common(0, 0)), (12, 6, 7, 0));
+    }
+}
