@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use diskwright_base::Frame;
-use diskwright_counters::live::{mountinfo, scan, sources};
+use diskwright_counters::live::{SOURCES, mountinfo};
 use diskwright_datastore::Reader;
 use diskwright_diagnosis::Pack;
 
@@ -33,18 +33,8 @@ pub fn rule_loader(data: &[u8]) {
 
 /// Any bytes as each of the kernel's files.
 pub fn proc_parsers(data: &[u8]) {
-    for line in scan::lines(data) {
-        let _ = sources::diskstats::parse_line(line);
-        let _ = sources::stat::parse_processor(line);
-        let _ = scan::keyed(line);
+    for source in SOURCES {
+        (source.parse_any)(data);
     }
-    let _ = sources::loadavg::parse(data);
-    let _ = sources::pressure::parse(data);
-    let _ = sources::swaps::parse(data).count();
-    let _ = sources::btrfs::errors(data);
-    let _ = sources::processes::parse::stat(data);
-    let _ = sources::processes::parse::io(data);
-    let _ = sources::processes::parse::cgroup(data);
-    let _ = sources::processes::parse::swapped(data);
     let _ = mountinfo::parse(data);
 }
