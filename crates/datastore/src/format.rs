@@ -74,7 +74,7 @@ pub(crate) const MAX_SERIES: usize = 1 << 17;
 /// Most ticks in a block.
 pub(crate) const MAX_TICKS: usize = 1024;
 /// Most cells in a block: what a reader may be made to set aside, times 8 bytes.
-pub(crate) const MAX_CELLS: usize = 1 << 22;
+pub(crate) const MAX_CELLS: usize = 1 << 20;
 
 pub(crate) const HEAD: u8 = 1;
 pub(crate) const SCHEMA: u8 = 2;

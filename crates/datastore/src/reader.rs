@@ -20,7 +20,7 @@ use crate::notes;
 use crate::recover::{self, TailContent};
 use crate::retention;
 use crate::schema;
-use crate::segment::{AHEAD, GLANCE, Peek, Scanner};
+use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
 
 /// What [`Reader::next`] came upon.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,30 @@ impl Reader {
         let is_dir = path.is_dir();
         let marks = path.join(MARKS);
         let marks = if is_dir && marks.exists() { Some(Scanner::open(&marks, AHEAD)?) } else { None };
-        let mut reader = Reader {
+        let mut reader = Reader::new(path, is_dir, marks);
+        if !is_dir {
+            reader.open_single()?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads the bytes of one file, whatever they are; `name` stands in for
+    /// its path in what is reported.
+    ///
+    /// # Errors
+    /// When they were written by a later release.
+    pub fn of_bytes(bytes: Vec<u8>, name: &Path) -> Result<Reader, StoreError> {
+        let mut reader = Reader::new(name, false, None);
+        let mut scanner = Scanner::new(Source::Bytes(bytes.clone()), name, AHEAD)?;
+        match scanner.head()?.map(|head| head.role) {
+            Some(Role::Tail) => reader.enter_tail(recover::read_tail(name, bytes)?),
+            _ => reader.segment = Some(Scanner::new(Source::Bytes(bytes), name, AHEAD)?),
+        }
+        Ok(reader)
+    }
+
+    fn new(path: &Path, is_dir: bool, marks: Option<Scanner>) -> Reader {
+        Reader {
             path: path.to_owned(),
             is_dir,
             stage: Stage::Segments,
@@ -94,11 +117,7 @@ impl Reader {
             account: Account::default(),
             flow: Flow::new(marks),
             ready: VecDeque::new(),
-        };
-        if !is_dir {
-            reader.open_single()?;
         }
-        Ok(reader)
     }
 
     fn open_single(&mut self) -> Result<(), StoreError> {

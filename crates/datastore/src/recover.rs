@@ -8,7 +8,7 @@ use diskwright_base::Schema;
 
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, NOTES, SCHEMA, TAIL, TICK, segment_name};
+use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK, segment_name};
 use crate::notes::{self, StoredNote};
 use crate::retention;
 use crate::schema;
@@ -148,11 +148,11 @@ fn tail_record(
             None => return Ok(false),
         },
         TICK => match tail::parse(payload, row) {
-            Some(tick) => {
+            Some(tick) if content.cells.len() + row.len() <= 4 * MAX_CELLS => {
                 content.ticks.push(tick);
                 content.cells.extend_from_slice(row);
             }
-            None => return Ok(false),
+            _ => return Ok(false),
         },
         _ => {}
     }

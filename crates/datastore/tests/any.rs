@@ -1,0 +1,159 @@
+//! Any cells come back to the last bit, and any bytes can be opened.
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{Dir, Seen, bits, fill, options, schema};
+use diskwright_base::{Frame, Note, Schema, Series, Tick};
+use diskwright_datastore::{Item, Reader, Writer};
+use proptest::prelude::*;
+
+/// A column of some sort, for 60 ticks.
+fn column() -> impl Strategy<Value = Vec<f64>> {
+    const N: usize = 60;
+    let gaps = proptest::collection::vec(prop::bool::weighted(0.2), N);
+    let any_bits = any::<u64>().prop_map(f64::from_bits);
+    let odd = prop_oneof![
+        Just(0.0),
+        Just(-0.0),
+        Just(f64::INFINITY),
+        Just(f64::NEG_INFINITY),
+        Just(f64::NAN),
+        Just(5e-324),
+        Just(9007199254740993.0),
+        Just(-9007199254740992.0),
+        Just(1.8446744073709552e19),
+        Just(0.1),
+    ];
+    let cells = prop_oneof![
+        any_bits.clone().prop_map(|cell| vec![cell; N]),
+        proptest::collection::vec(0..40u32, N).prop_map(|c| c.into_iter().map(f64::from).collect()),
+        proptest::collection::vec(prop::bool::weighted(0.05), N)
+            .prop_map(|c| c.into_iter().map(|b| f64::from(u8::from(b)) * 4096.0).collect()),
+        proptest::collection::vec(-1_000_000_000..1_000_000_000i64, N)
+            .prop_map(|c| c.into_iter().map(|v| v as f64).collect()),
+        proptest::collection::vec(any::<i64>(), N).prop_map(|c| c.into_iter().map(|v| v as f64).collect()),
+        proptest::collection::vec(-9999..9999i32, N)
+            .prop_map(|c| c.into_iter().map(|v| f64::from(v) / 100.0).collect()),
+        proptest::collection::vec(any::<f32>(), N).prop_map(|c| c.into_iter().map(f64::from).collect()),
+        proptest::collection::vec(any_bits, N),
+        proptest::collection::vec(odd, N),
+    ];
+    (cells, gaps, prop::bool::ANY).prop_map(|(mut cells, gaps, with_gaps)| {
+        for (cell, gap) in cells.iter_mut().zip(gaps) {
+            if gap && with_gaps {
+                *cell = f64::NAN;
+            }
+        }
+        cells
+    })
+}
+
+fn times() -> impl Strategy<Value = Vec<Tick>> {
+    let step = prop_oneof![
+        5 => (999_990_000..1_000_010_000i64).prop_map(|ns| (ns, ns as u64 + 77)),
+        1 => (any::<i64>(), any::<u64>()),
+        1 => (-5_000_000_000..5_000_000_000i64).prop_map(|ns| (ns, 1_000_000_000)),
+    ];
+    (any::<i64>(), proptest::collection::vec(step, 60)).prop_map(|(start, steps)| {
+        let mut time_ns = start;
+        let mut next = |(step, elapsed_ns): (i64, u64)| {
+            time_ns = time_ns.wrapping_add(step);
+            Tick { time_ns, elapsed_ns }
+        };
+        steps.into_iter().map(&mut next).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_pushed_comes_back(
+        columns in proptest::collection::vec(column(), 1..10),
+        times in times(),
+        block in 1..50usize,
+        count in 1..60usize,
+        close in any::<bool>(),
+    ) {
+        let dir = Dir::new();
+        let series = |i| Series { counter: format!("a.{i}"), instance: String::new(), scale: 0.01 };
+        let schema = Arc::new(Schema { series: (0..columns.len()).map(series).collect() });
+        let mut writer = Writer::create_or_append(&dir.0, options(block)).expect("new log");
+        let row = |t: usize| columns.iter().map(|c| c[t]).collect::<Vec<f64>>();
+        for (t, tick) in times.iter().enumerate().take(count) {
+            writer.push(&schema, *tick, &row(t)).expect("writable");
+        }
+        if close {
+            writer.close().expect("writable");
+        }
+        let seen = Seen::all(&dir.0);
+        prop_assert_eq!(&seen.damages, &vec![]);
+        prop_assert_eq!(&seen.ticks[..], &times[..count]);
+        for (t, cells) in seen.rows.iter().enumerate() {
+            let expected: Vec<u64> = row(t).into_iter().map(bits).collect();
+            prop_assert_eq!(cells, &expected, "tick {}", t);
+        }
+    }
+
+    #[test]
+    fn any_bytes_can_be_opened(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        read_through(bytes);
+    }
+}
+
+fn read_through(bytes: Vec<u8>) {
+    let Ok(mut reader) = Reader::of_bytes(bytes, Path::new("made up")) else { return };
+    let mut frame = Frame::default();
+    while let Ok(Some(item)) = reader.next(&mut frame) {
+        if item == Item::Frame {
+            assert!(frame.ticks().len() * frame.schema().series.len() <= 1 << 20);
+        }
+    }
+}
+
+/// Payloads changed at random but with right checksums: what a checksum lets
+/// through must be refused or read, without a panic.
+#[test]
+fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
+    let dir = Dir::new();
+    let mut writer = Writer::create_or_append(&dir.0, options(20)).expect("new log");
+    writer.note(&Note::new(5, Note::TOPOLOGY, "{}")).expect("writable");
+    fill(&mut writer, &schema(12), 0..50);
+    let tail = std::fs::read(dir.0.join("tail")).expect("ticks are held");
+    writer.close().expect("writable");
+    let segment = std::fs::read(dir.0.join("00000001.dwlog")).expect("written");
+    let mut random = 12345u64;
+    let mut next = move |below: usize| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) as usize % below
+    };
+    for _ in 0..20_000 {
+        let mut bytes = if next(4) == 0 { tail.clone() } else { segment.clone() };
+        for _ in 0..1 + next(3) {
+            let at = next(bytes.len());
+            bytes[at] = next(256) as u8;
+        }
+        right_checksums(&mut bytes, &segment, &tail);
+        read_through(bytes);
+    }
+}
+
+/// Makes every record's checksums right; the records lie as in the original.
+fn right_checksums(bytes: &mut [u8], segment: &[u8], tail: &[u8]) {
+    let original = if bytes.len() == segment.len() { segment } else { tail };
+    let mut at = 0;
+    while at < bytes.len() {
+        let length = u32::from_le_bytes([original[at + 5], original[at + 6], original[at + 7], 0]) as usize;
+        let crc = crc32fast::hash(&bytes[at + 16..at + 16 + length]);
+        bytes[at..at + 4].copy_from_slice(&original[at..at + 4]);
+        bytes[at + 5..at + 8].copy_from_slice(&original[at + 5..at + 8]);
+        bytes[at + 8..at + 12].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[at..at + 12]);
+        bytes[at + 12..at + 16].copy_from_slice(&crc.to_le_bytes());
+        at += 16 + length;
+    }
+}
