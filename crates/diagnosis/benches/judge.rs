@@ -241,11 +241,48 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
     Ok((ticks * width, decode, both, bytes))
 }
 
+/// Most memory that this process ever had resident, MiB.
+fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<f64>().ok()).map_or(f64::NAN, |kib| kib / 1024.0)
+}
+
+/// Seconds to make ready for a schema: the price of a device or container that
+/// comes or goes.
+fn change(groups: usize, changes: usize) -> (usize, f64) {
+    let (mut schema, mut row) = server(LOADS[0]);
+    for group in 0..groups {
+        for counter in ["memory_bytes", "memory_some_s", "io_some_s", "major_faults", "refaults_file", "cpu_time_s"] {
+            let (counter, instance) = (format!("cgroup.{counter}"), format!("/jobs/{group}"));
+            schema.series.push(Series { counter, instance, scale: 1.0 });
+            row.push(1.0);
+        }
+    }
+    let mut judge = judge(LOADS[2], changes);
+    let began = Instant::now();
+    let start = ran(began);
+    for at in 0..changes {
+        // one group is another each time
+        let last = schema.series.len() - 6..;
+        schema.series[last].iter_mut().for_each(|s| s.instance = format!("/jobs/new-{at}"));
+        let mut frame = Frame::new(Arc::new(schema.clone()), 1);
+        frame.push(tick(at), &row);
+        judge.frame(&frame);
+    }
+    (schema.series.len(), (ran(began) - start) / changes as f64)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // cargo passes --bench when it benches and nothing when it tests
     let has = |flag: &str| std::env::args().any(|a| a == flag);
     let tiny = has("--tiny") || !has("--bench");
     let (frames, ticks) = if tiny { (2, 300) } else { (400, 40_000) };
+    // first, for what the peak was before counts too
+    for ticks in [ticks / 20, ticks] {
+        from_log(LOADS[1], ticks)?;
+        eprintln!("a log of {ticks} ticks written, read and judged: at most {:.1} MiB resident", peak_mib());
+    }
     for &load in LOADS {
         let (values, seconds, verdict) = alone(load, frames);
         let rate = values as f64 / seconds / 1e6;
@@ -256,6 +293,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             verdict.sentence.chars().take(60).collect::<String>()
         );
     }
+    let (series, seconds) = change(100, if tiny { 2 } else { 200 });
+    eprintln!("a changed schema of {series} series: {:.2} ms", seconds * 1e3);
     for &load in LOADS {
         let (values, decode, both, bytes) = from_log(load, ticks)?;
         let million = |seconds: f64| values as f64 / seconds / 1e6;

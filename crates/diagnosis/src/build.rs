@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
     }
 
     fn spindles(&self, place: &Place<'a>) -> f64 {
-        let known = |device: &str| self.scene.topology.map_or(1, |t| t.spindles(device));
+        let known = |device: &str| self.scene.spindles(device);
         let count = match place {
             Place::Machine => self.scene.disks().len(),
             Place::Together(_, instances) => instances.iter().map(|i| known(i)).sum(),
@@ -275,8 +275,8 @@ impl<'a> Builder<'a> {
         };
         match place {
             Place::Machine => {
-                let disks = self.scene.disks();
-                mean(self, &disks)
+                let scene = self.scene;
+                mean(self, scene.disks())
             }
             Place::Together(_, disks) => mean(self, disks),
             Place::One(_, device) | Place::Set(device) => {
@@ -287,7 +287,7 @@ impl<'a> Builder<'a> {
                 let writes = self.cells("physical_disk.writes_per_s", device);
                 let (Some(reads), Some(writes)) = (reads, writes) else { return mean(self, &members) };
                 let level = set.level.unwrap_or(Level::Linear);
-                let count = self.scene.topology.map_or(members.len(), |t| t.spindles(&set.name)).max(1);
+                let count = self.scene.spindles(&set.name);
                 // the printed arithmetic, applied to one write a second
                 let factor = member_load(level, count, 0.0, 1.0) * count as f64;
                 let load = Node::Load { reads, writes, factor, members: count as f64 };

@@ -333,7 +333,7 @@ fn places<'a>(scene: &Scene<'a>, rule: &Rule) -> Vec<Place<'a>> {
             let all = keep(scene.all_of(object));
             if all.is_empty() { Vec::new() } else { vec![Place::Together(object, all)] }
         }
-        Which::Set => keep(scene.sets()).into_iter().map(Place::Set).collect(),
+        Which::Set => keep(scene.sets().collect()).into_iter().map(Place::Set).collect(),
         Which::Leaf if object == "physical_disk" => {
             let leaves = scene.singles(object).into_iter().filter(|d| scene.is_leaf(d)).collect();
             one(keep(leaves))

@@ -13,6 +13,11 @@ pub(crate) struct Scene<'a> {
     pub topology: Option<&'a Topology>,
     pub ceilings: &'a [Ceiling],
     instances: HashMap<&'a str, Vec<&'a str>>,
+    devices: HashMap<&'a str, &'a Device>,
+    /// See [`Scene::disks`].
+    disks: Vec<&'a str>,
+    /// Arrays with their members.
+    sets: Vec<(&'a str, Vec<&'a str>)>,
     /// The series of each instance, with their columns in the whole schema.
     parts: HashMap<&'a str, (Schema, Vec<usize>)>,
 }
@@ -37,7 +42,11 @@ impl<'a> Scene<'a> {
             part.series.push(series.clone());
             columns.push(column);
         }
-        Scene { topology, ceilings, instances, parts }
+        let devices = topology.iter().flat_map(|t| &t.devices).map(|d| (d.name.as_str(), d)).collect();
+        let mut scene = Scene { topology, ceilings, instances, devices, disks: Vec::new(), sets: Vec::new(), parts };
+        scene.disks = scene.find_disks();
+        scene.sets = scene.find_sets();
+        scene
     }
 
     /// Every instance of an object, in the schema's order.
@@ -71,7 +80,7 @@ impl<'a> Scene<'a> {
 
     /// A device of the topology.
     pub fn device(&self, name: &str) -> Option<&'a Device> {
-        self.topology.and_then(|t| t.device(name))
+        self.devices.get(name).copied()
     }
 
     /// True where nothing that is measured lies below the device.
@@ -108,7 +117,11 @@ impl<'a> Scene<'a> {
     }
 
     /// The machine's measured disks: leaves that are not memory, each once.
-    pub fn disks(&self) -> Vec<&'a str> {
+    pub fn disks(&self) -> &[&'a str] {
+        &self.disks
+    }
+
+    fn find_disks(&self) -> Vec<&'a str> {
         let singles = self.singles("physical_disk");
         let leaves = singles.iter().copied().filter(|d| self.is_leaf(d) && self.class(d) != Class::Memory);
         let leaves: Vec<&str> = leaves.collect();
@@ -120,21 +133,45 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Arrays of at least two measured or two known members.
-    pub fn sets(&self) -> Vec<&'a str> {
+    /// Arrays of at least two known members, of which any is measured.
+    pub fn sets(&self) -> impl Iterator<Item = &'a str> {
+        self.sets.iter().map(|(set, _)| *set)
+    }
+
+    fn find_sets(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let Some(topology) = self.topology else { return Vec::new() };
-        let measured = |name: &str| self.instances("physical_disk").contains(&name);
         let is_set = |d: &&Device| d.level.is_some() && topology.spindles(&d.name) > 1;
-        let seen = |d: &&Device| measured(&d.name) || !self.members(&d.name).is_empty();
-        topology.devices.iter().filter(is_set).filter(seen).map(|d| d.name.as_str()).collect()
+        let found = topology.devices.iter().filter(is_set).map(|d| (d.name.as_str(), self.find_members(&d.name)));
+        found.filter(|(set, members)| !members.is_empty() || self.measured(set)).collect()
+    }
+
+    fn measured(&self, device: &str) -> bool {
+        self.instances("physical_disk").contains(&device)
     }
 
     /// The measured leaves under a device; itself, where it is one.
     pub fn members(&self, name: &'a str) -> Vec<&'a str> {
-        let measured = self.instances("physical_disk");
-        let leaves = self.topology.map_or_else(|| vec![name], |t| t.leaves(name));
-        // the schema's own texts, so that they live as long
-        measured.iter().copied().filter(|m| leaves.contains(m)).collect()
+        match self.sets.iter().find(|(set, _)| *set == name) {
+            Some((_, members)) => members.clone(),
+            None => self.find_members(name),
+        }
+    }
+
+    fn find_members(&self, name: &'a str) -> Vec<&'a str> {
+        if self.device(name).is_none_or(|d| d.below.is_empty()) {
+            return if self.measured(name) { vec![name] } else { Vec::new() };
+        }
+        let leaves = self.topology.map_or_else(Vec::new, |t| t.leaves(name));
+        // in the schema's order
+        self.instances("physical_disk").iter().copied().filter(|m| leaves.contains(m)).collect()
+    }
+
+    /// Leaves under a device, measured or not; 1 for one that is not known.
+    pub fn spindles(&self, name: &str) -> usize {
+        match self.topology {
+            Some(topology) if self.device(name).is_some_and(|d| !d.below.is_empty()) => topology.spindles(name),
+            _ => 1,
+        }
     }
 
     /// Devices under an instance of an object that is no device itself.
@@ -156,16 +193,15 @@ impl<'a> Scene<'a> {
 
     /// The largest array over a device.
     pub fn set_over(&self, name: &str) -> Option<&'a str> {
-        let sets = self.topology?.sets_over(name);
-        let largest = sets.into_iter().max_by_key(|d| self.members(&d.name).len());
-        largest.map(|d| d.name.as_str()).filter(|set| self.members(set).len() > 1)
+        let over = self.sets.iter().filter(|(_, members)| members.len() > 1 && members.contains(&name));
+        over.max_by_key(|(_, members)| members.len()).map(|(set, _)| *set)
     }
 
     /// The instances whose sum or mean stands for all of an object.
     pub fn all_of(&self, object: &str) -> Vec<&'a str> {
         let singles = self.singles(object);
         match object {
-            "physical_disk" => self.disks(),
+            "physical_disk" => self.disks.clone(),
             "processor" => self.own_total(object).map_or(singles, |total| vec![total]),
             "network" => singles.into_iter().filter(|i| *i != "lo").collect(),
             "cgroup" if singles.contains(&"/") => vec!["/"],
@@ -220,7 +256,7 @@ mod tests {
         let schema = schema(&["sda", "sdb", "md0", "dm-0"]);
         let scene = Scene::new(&schema, Some(&topology), &[]);
         assert_eq!(scene.disks(), ["sda", "sdb"]);
-        assert_eq!(scene.sets(), ["md0"]);
+        assert_eq!(scene.sets().collect::<Vec<_>>(), ["md0"]);
         assert_eq!(scene.set_over("sdb"), Some("md0"));
         assert_eq!(scene.disks_below("cgroup", "/a/b@dm-0"), ["sda", "sdb"]);
     }
