@@ -8,6 +8,12 @@ use crate::topology::Level;
 /// Member operations a second on each disk of an array under `reads` and
 /// `writes` a second (doc 002: reads plus the level's factor times writes,
 /// over the disks).
+///
+/// ```
+/// use diskwright_base::{Level, arithmetic::member_load};
+/// // doc 002's array before it grew: three disks in RAID 5
+/// assert_eq!(member_load(Level::Raid5, 3, 126.0, 73.0).round(), 139.0);
+/// ```
 pub fn member_load(level: Level, members: usize, reads: f64, writes: f64) -> f64 {
     (reads + level.write_factor(members) * writes) / members.max(1) as f64
 }

@@ -284,6 +284,12 @@ impl Catalogue {
     /// the counter's part alone where the object is unknown; a part of an id
     /// or name. NT names may be written `Object: Counter` or as a full path
     /// with host and instance; case, blanks and hyphens do not matter.
+    ///
+    /// ```
+    /// use diskwright_base::Catalogue;
+    /// let found = Catalogue::builtin().find(r"\\DB1\PhysicalDisk(0 C:)\Avg. Disk Queue Length");
+    /// assert_eq!(found[0].id, "physical_disk.avg_queue_length");
+    /// ```
     pub fn find(&self, name: &str) -> Vec<&Counter> {
         if let Some(counter) = self.get(name) {
             return vec![counter];

@@ -64,7 +64,13 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     Ok(bytes as u64)
 }
 
-/// A value with its unit as people read it: `1.2 ms`, `35 MB/s`, `87 %`.
+/// A value with its unit as people read it.
+///
+/// ```
+/// use diskwright_base::units::display;
+/// assert_eq!(display(0.0012, "s"), "1.2 ms");
+/// assert_eq!(display(35e6, "bytes_per_s"), "35 MB/s");
+/// ```
 pub fn display(value: f64, unit: &str) -> String {
     if value.is_nan() {
         return "no data".into();
