@@ -89,10 +89,24 @@ fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     suspected.filter(none_judged).collect()
 }
 
+/// Share, by weight, of a bottleneck's rules that could not be judged.
+fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[Unjudged]) -> f64 {
+    let blaming = || judge.packs[pack].rules.iter().filter(move |r| r.bottleneck == suspect);
+    let all: f64 = blaming().map(|r| r.weight).sum();
+    let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
+    if all > 0.0 { open / all } else { 0.0 }
+}
+
 /// From 0 to 1: how strong the verdict is by itself and against the next one,
 /// lowered by few ticks, by suspects that could not be judged, by steal time
 /// and gaps.
-pub(crate) fn confidence(judge: &Judge, bottleneck: Bottleneck, ranking: &[Rank], unjudged: &[Unjudged]) -> f64 {
+pub(crate) fn confidence(
+    judge: &Judge,
+    pack: usize,
+    bottleneck: Bottleneck,
+    ranking: &[Rank],
+    unjudged: &[Unjudged],
+) -> f64 {
     if judge.window.elapsed_ns == 0 {
         return 0.0;
     }
@@ -108,8 +122,11 @@ pub(crate) fn confidence(judge: &Judge, bottleneck: Bottleneck, ranking: &[Rank]
     };
     let ticks = judge.window.ticks as f64;
     confidence *= ticks / (ticks + 2.0);
-    let pack_rules = unjudged.iter().filter(|u| u.bottleneck < bottleneck && u.bottleneck != Bottleneck::None).count();
-    confidence *= 0.97f64.powi(pack_rules.min(12) as i32);
+    for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && *b != Bottleneck::None) {
+        // memory is to be ruled out first, so not having judged it weighs most
+        let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
+        confidence *= 1.0 - weight * share_unjudged(judge, pack, suspect, unjudged);
+    }
     if steal(judge).is_some_and(|s| s > STEAL) {
         confidence *= 0.85;
     }

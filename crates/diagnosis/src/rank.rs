@@ -49,7 +49,7 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         pack_title: pack.title.clone(),
         host: judge.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
         bottleneck,
-        confidence: crate::certainty::confidence(judge, bottleneck, &ranking, &unjudged),
+        confidence: crate::certainty::confidence(judge, pack_at, bottleneck, &ranking, &unjudged),
         sentence: match first {
             Some(first) => sentence(&instance, first, &first_label.unwrap_or_default(), judge.window.seconds()),
             None => nothing(judge, &pack.id, &unjudged),

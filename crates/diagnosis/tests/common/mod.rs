@@ -33,6 +33,12 @@ impl Recording {
         self
     }
 
+    /// A series of one value, unless the recording has that series already.
+    pub fn unless_there(self, counter: &str, instance: &str, value: f64) -> Recording {
+        let there = self.series.iter().any(|(s, _)| s.counter == counter && s.instance == instance);
+        if there { self } else { self.with(counter, instance, move |_| value) }
+    }
+
     /// A disk under steady load: reads a second, seconds a read, share of time busy.
     pub fn disk(self, name: &str, reads: f64, seconds: f64, busy: f64) -> Recording {
         self.with("physical_disk.reads", name, move |_| reads)
