@@ -1,5 +1,7 @@
 """The results, for people."""
 
+from others import BUSY_SHARE
+
 
 def aligned(rows):
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -42,9 +44,9 @@ def outcome(result):
 
 def remark(result):
     remarks = [result[key] for key in ("skipped", "failed") if key in result]
-    others = max(result.get("others_cpu_share", [0]))
-    if others > 0.2:
-        remarks.append(f"others used {others:.0%} of the processors")
+    share = result.get("others_cpu_share", 0)
+    if share > BUSY_SHARE:
+        remarks.append(f"others used {share:.0%} of the processors")
     return "; ".join(remarks)
 
 
