@@ -5,7 +5,7 @@ use crate::judge::Judge;
 use crate::rule::{Condition, Limit, Over, Rule};
 use crate::stream::{ConditionState, EvidenceState, OperandState, Stream};
 use crate::time::rfc3339;
-use crate::verdict::{Evidence, Finding};
+use crate::verdict::{Episode, Evidence, Finding};
 
 /// How a rule fared at an instance.
 #[derive(Clone, Debug)]
@@ -145,6 +145,41 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
         advice: rule.advice.clone(),
         series: state.track.map_or_else(Vec::new, |track| judge.states.tracks[track].points()),
     })
+}
+
+/// Shortest stretch that is told as an episode, seconds.
+const LEAST_EPISODE_S: f64 = 60.0;
+
+/// Stretches of rules that blame something and held long enough for once, but
+/// not for their share of the window: a bad hour of a quiet day.
+pub(crate) fn episodes(outcomes: &[Outcome<'_>]) -> Vec<Episode> {
+    let stretch_s = |o: &Outcome<'_>| o.stream.longest_ns as f64 / 1e9;
+    let worth_telling = |o: &&Outcome<'_>| {
+        let at_all_times = o.rule.all.iter().all(|c| !c.is_of_window());
+        let long = stretch_s(o) >= o.rule.sustained.at_least_s.max(LEAST_EPISODE_S);
+        let explained = || outcomes.iter().any(|other| o.rule.none.contains(&other.rule.id) && overlap(o, other));
+        !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
+    };
+    let mut told: Vec<&Outcome<'_>> = outcomes.iter().filter(worth_telling).collect();
+    told.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
+    let episode = |o: &&Outcome<'_>| Episode {
+        rule: o.rule.id.clone(),
+        title: o.rule.title.clone(),
+        bottleneck: o.rule.bottleneck,
+        object: o.rule.object.clone(),
+        instance: o.stream.instance.clone(),
+        share: o.share.unwrap_or(0.0),
+        longest_s: stretch_s(o),
+        from: rfc3339(o.stream.longest_span.0),
+        to: rfc3339(o.stream.longest_span.1),
+    };
+    told.iter().map(episode).collect()
+}
+
+/// Whether the longest stretches of two outcomes share most of the first's time.
+fn overlap(of: &Outcome<'_>, with: &Outcome<'_>) -> bool {
+    let ((a, b), (c, d)) = (of.stream.longest_span, with.stream.longest_span);
+    (b.min(d) - a.max(c)).saturating_mul(2) > b - a
 }
 
 fn evidence(judge: &Judge, rule: &Rule, stream: &Stream) -> Vec<Evidence> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::advice::Advice;
 use crate::judge::Judge;
-use crate::outcome::{Outcome, finding, lead, outcomes, relate};
+use crate::outcome::{Outcome, episodes, finding, lead, outcomes, relate};
 use crate::rule::{Bottleneck, Rule};
 use crate::time::rfc3339;
 use crate::verdict::*;
@@ -58,6 +58,7 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         advice: advice(judge, pack_at, bottleneck, &findings),
         instance,
         findings,
+        episodes: episodes(&all),
         set_aside,
         ruled_out,
         unjudged,

@@ -17,7 +17,10 @@ pub(crate) struct Stream {
     pub held_ns: u64,
     pub held_ticks: u64,
     run_ns: u64,
+    run_start_ns: i64,
     pub longest_ns: u64,
+    /// Start and end of the longest stretch, nanoseconds since 1970 UTC.
+    pub longest_span: (i64, i64),
     /// Start of the first and end of the last tick at which the rule held.
     pub first_ns: i64,
     pub last_ns: i64,
@@ -235,7 +238,9 @@ impl Stream {
             held_ns: 0,
             held_ticks: 0,
             run_ns: 0,
+            run_start_ns: 0,
             longest_ns: 0,
+            longest_span: (0, 0),
             first_ns: 0,
             last_ns: 0,
             conditions,
@@ -292,9 +297,15 @@ impl Stream {
                 }
                 self.held_ticks += 1;
                 self.held_ns += times.ns[at];
+                if self.run_ns == 0 {
+                    self.run_start_ns = times.starts[at];
+                }
                 self.run_ns += times.ns[at];
                 self.last_ns = times.ends[at];
-                self.longest_ns = self.longest_ns.max(self.run_ns);
+                if self.run_ns > self.longest_ns {
+                    self.longest_ns = self.run_ns;
+                    self.longest_span = (self.run_start_ns, self.last_ns);
+                }
             } else if scratch.judged[at] != 0 {
                 self.run_ns = 0;
             }

@@ -26,6 +26,9 @@ pub struct Verdict {
     pub sentence: String,
     /// Rules that held, the telling ones first.
     pub findings: Vec<Finding>,
+    /// What held for a stretch, but not for enough of the window to be a
+    /// finding: worth a look of its own. Longest first.
+    pub episodes: Vec<Episode>,
     /// Rules that held but are explained by another.
     pub set_aside: Vec<SetAside>,
     /// Every other bottleneck that the pack could judge, and why it is not this one.
@@ -109,6 +112,29 @@ pub struct Evidence {
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
+}
+
+/// A stretch in which a rule held that did not hold for enough of the window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Episode {
+    /// The rule's id.
+    pub rule: String,
+    /// What it says.
+    pub title: String,
+    /// What it would blame.
+    pub bottleneck: Bottleneck,
+    /// The object.
+    pub object: String,
+    /// Its instance.
+    pub instance: String,
+    /// Share of the judged time at which it held in all.
+    pub share: f64,
+    /// The longest stretch of it, seconds.
+    pub longest_s: f64,
+    /// Start of that stretch, RFC 3339 in UTC.
+    pub from: String,
+    /// Its end.
+    pub to: String,
 }
 
 /// A rule that held but is explained by another.

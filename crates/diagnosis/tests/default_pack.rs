@@ -239,3 +239,54 @@ fn a_set_that_is_full_is_named_as_a_set() {
         .with("pressure.io_some_s", "", |_| 0.9);
     says(&judged(set), Bottleneck::Disk, "md0");
 }
+
+#[test]
+fn as_many_computing_tasks_as_processors_leave_no_queue() {
+    let full = processors(Recording::new(30).topology(virtual_disk()), 0.97, 0.02, 0.0);
+    let full = full.with("pressure.cpu_some_s", "", |_| 0.02).with("system.running", "", |_| 2.0);
+    let verdict = judged(full.disk("vda", 50.0, 0.0005, 0.02));
+    says(&verdict, Bottleneck::Cpu, "");
+    assert_eq!(verdict.findings[0].rule, "cpu.full");
+}
+
+#[test]
+fn a_full_link_is_the_channel() {
+    let mut topology = virtual_disk();
+    topology.devices[0].link_bytes_per_s = Some(100e6);
+    let moved = processors(Recording::new(30).topology(topology), 0.05, 0.02, 0.0);
+    let moved = moved.with("physical_disk.read_bytes", "vda", |_| 92e6).disk("vda", 900.0, 0.0009, 0.9);
+    says(&judged(moved), Bottleneck::Channel, "vda");
+}
+
+/// An hour, of which the first ten minutes are bad.
+fn bad_start(more: impl Fn(Recording) -> Recording) -> Verdict {
+    let bad = |at: usize| at < 600;
+    let hour = Recording::new(3600)
+        .topology(virtual_disk())
+        .with("physical_disk.reads", "vda", move |at| if bad(at) { 100.0 } else { 1.0 })
+        .with("physical_disk.read_time_s", "vda", move |at| if bad(at) { 6.0 } else { 0.001 })
+        .with("physical_disk.weighted_time_s", "vda", move |at| if bad(at) { 6.0 } else { 0.001 })
+        .with("pressure.io_some_s", "", move |at| if bad(at) { 0.9 } else { 0.0 });
+    judged(more(processors(hour.disk("vda", 1.0, 0.001, 0.5), 0.05, 0.02, 0.0)))
+}
+
+#[test]
+fn a_bad_stretch_of_a_quiet_hour_is_told_as_an_episode() {
+    let verdict = bad_start(|hour| hour);
+    says(&verdict, Bottleneck::None, "");
+    let rules: Vec<&str> = verdict.episodes.iter().map(|e| e.rule.as_str()).collect();
+    assert_eq!(rules, ["disk.saturated"], "{:#?}", verdict.episodes);
+    assert!((verdict.episodes[0].longest_s - 600.0).abs() < 2.0, "{:#?}", verdict.episodes[0]);
+    assert!((verdict.episodes[0].share - 1.0 / 6.0).abs() < 0.01);
+}
+
+#[test]
+fn paging_explains_a_bad_stretch_of_its_disk() {
+    let bad = |at: usize| if at < 600 { 1.0 } else { 0.0 };
+    let verdict = bad_start(|hour| {
+        hour.with("paging.swap_in_pages", "", move |at| 300.0 * bad(at))
+            .with("pressure.memory_some_s", "", move |at| 0.4 * bad(at))
+    });
+    let rules: Vec<&str> = verdict.episodes.iter().map(|e| e.rule.as_str()).collect();
+    assert_eq!(rules, ["memory.paging"]);
+}

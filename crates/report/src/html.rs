@@ -60,8 +60,9 @@ fn body(out: &mut String, report: &Report, verdict: &Verdict) {
     let evidence = evidence(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(at, _)| !used.contains(at)).map(|(_, chart)| chart).collect();
-    let parts: [(&str, &str, String); 9] = [
+    let parts: [(&str, &str, String); 10] = [
         ("evidence", "Evidence", evidence),
+        ("episodes", "At times", sections::episodes(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),
         ("culprits", "Who is doing it", sections::culprits(verdict)),
         ("advice", "What to do, cheapest first", sections::advice(verdict)),

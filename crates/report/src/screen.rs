@@ -105,10 +105,24 @@ impl<'a> Screen<'a> {
     fn tell(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
         self.headline(verdict, zone);
         self.findings(verdict, detail);
+        self.episodes(verdict, zone, detail);
         self.ruled_out(verdict, detail);
         self.culprits(verdict, detail);
         self.advice(verdict, detail);
         self.limits(verdict, detail);
+    }
+
+    /// A bad hour of a quiet day: what did not hold for long enough to be the
+    /// answer, with the options that look at it alone.
+    fn episodes(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+        if verdict.episodes.is_empty() {
+            return;
+        }
+        self.heading("At times");
+        let sign = self.style.glyph("· ", "- ");
+        for episode in verdict.episodes.iter().take(detail.findings) {
+            self.words(&format!("  {sign}"), 4, &words::episode(episode, zone), None, 3);
+        }
     }
 
     fn heading(&mut self, words: &str) {

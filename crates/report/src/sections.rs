@@ -2,7 +2,7 @@
 //! nothing where there is nothing to tell.
 
 use diskwright_base::{Device, Note, Topology, units};
-use diskwright_diagnosis::verdict::{Culprit, RuledOut, SetAside, Verdict};
+use diskwright_diagnosis::verdict::{Culprit, Episode, RuledOut, SetAside, Verdict};
 
 use crate::html::{Report, figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
@@ -126,6 +126,13 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
     };
     let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
     format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
+}
+
+/// A bad hour of a quiet day: stretches that were too short to be the answer.
+pub(crate) fn episodes(report: &Report, verdict: &Verdict) -> String {
+    let item = |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, &report.zone)));
+    let items: String = verdict.episodes.iter().map(item).collect();
+    if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
 }
 
 /// Gaps, what was missing, what could not be judged.

@@ -2,11 +2,11 @@
 
 use diskwright_base::units;
 use diskwright_diagnosis::Bottleneck;
-use diskwright_diagnosis::verdict::{Culprit, Evidence, Finding, Verdict};
+use diskwright_diagnosis::verdict::{Culprit, Episode, Evidence, Finding, Verdict};
 
 use crate::axis;
 use crate::text::plural;
-use crate::time::length;
+use crate::time::{Zone, length, parse};
 
 /// The documents that sources cite by number.
 const DOCUMENTS: [(&str, &str); 5] = [
@@ -113,6 +113,20 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
         "unseen" => Some("Not seen"),
         _ => None,
     }
+}
+
+/// `sda: requests queue, for 12 min from 02:10 (8 % of the time in all); look at
+/// it alone with --from … --to …`.
+pub fn episode(episode: &Episode, zone: &Zone) -> String {
+    let of = if episode.instance.is_empty() { String::new() } else { format!("{}: ", episode.instance) };
+    let title = &episode.title;
+    let lasted = length(episode.longest_s);
+    let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
+    let share = units::display(episode.share, "fraction");
+    // to the second: nobody types milliseconds
+    let second = |time: &str| time.split_once('.').map_or_else(|| time.to_owned(), |(whole, _)| format!("{whole}Z"));
+    let look = format!("--from {} --to {}", second(&episode.from), second(&episode.to));
+    format!("{of}{title}, for {lasted} from {from} ({share} of the time in all); look at it alone with {look}")
 }
 
 #[cfg(test)]
