@@ -52,7 +52,8 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     }
     if judge.culprits.unreadable > 0 {
         let count = judge.culprits.unreadable;
-        list.push(format!("the I/O of {count} processes of other users could not be read, so culprits may be missing"));
+        let processes = if count == 1 { "a process".into() } else { format!("{count} processes") };
+        list.push(format!("the I/O of {processes} of other users could not be read, so culprits may be missing"));
     }
     if judge.states.forgotten > 0 {
         list.push("instances came and went in such numbers that some which never mattered were forgotten".into());

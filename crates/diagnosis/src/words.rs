@@ -2,7 +2,7 @@
 
 use diskwright_base::units::{digits, display};
 
-use crate::outcome::{Measured, Outcome, over_window, unit_of};
+use crate::outcome::{Measured, Outcome, over_window, quantity_text, unit_of};
 use crate::rule::{Bottleneck, Condition, Over};
 use crate::verdict::Finding;
 
@@ -115,7 +115,10 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Ap
     }
     let place = at_instance(&outcome.stream.instance);
     let needed = rule.sustained.share;
-    let text = if share < needed {
+    let unknown = rule.all.iter().enumerate().find(|(at, c)| c.is_of_window() && of(*at, c).is_none());
+    let text = if let Some((_, condition)) = unknown {
+        format!("{} could not be told from this window{place}", quantity_text(condition))
+    } else if share < needed {
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
     } else {
