@@ -31,12 +31,13 @@
 //!   u64, number of the next note u64.
 //! - **schema**: id u64, then (zstd) the names of the series; see `schema.rs`.
 //!   Blocks and ticks name the schema they follow by its id. It stands before
-//!   its blocks and once more behind them.
+//!   its blocks and once more at the segment's end.
 //! - **block**: the ticks of a minute or two, in columns: number of the first
 //!   tick u64, first and last wall time i64 (nanoseconds; never falling within
-//!   a block), schema id u64, number of the next note u64, ticks u16, columns
-//!   u32, then the code of `codec.rs`. A reader passes over a block whose times
-//!   it does not want.
+//!   a block), number of the next note u64, ticks u16, columns u32, parts u16,
+//!   for each part schema id u64 and ticks u16, then the code of `codec`. The
+//!   columns are those of the parts' schemas together (`union.rs`). A reader
+//!   passes over a block whose times it does not want.
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
 //! - **end** closes a segment: number of the next tick u64, least and greatest
@@ -85,8 +86,14 @@ pub(crate) const END: u8 = 6;
 
 /// Length of a whole head record.
 pub(crate) const HEAD_SPAN: u64 = (HEADER + 15 + 2 + 1 + 4 + 8 + 8) as u64;
-/// Length of a block's payload before the code begins.
-pub(crate) const BLOCK_FIXED: usize = 8 * 5 + 2 + 4;
+/// Length of a block's payload before its parts.
+pub(crate) const BLOCK_FIXED: usize = 8 * 4 + 2 + 4 + 2;
+/// Length of a part: schema id and ticks.
+pub(crate) const PART: usize = 8 + 2;
+/// Most parts in a block.
+pub(crate) const MOST_PARTS: usize = 64;
+/// Most cells that a writer holds for a block (8 bytes each).
+pub(crate) const MOST_HELD: usize = 1 << 19;
 
 /// A sound header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,10 +204,10 @@ pub(crate) struct BlockHead {
     pub first_tick: u64,
     pub from_ns: i64,
     pub to_ns: i64,
-    pub schema: u64,
     pub next_note: u64,
     pub ticks: usize,
     pub columns: usize,
+    pub parts: usize,
 }
 
 impl BlockHead {
@@ -209,10 +216,10 @@ impl BlockHead {
         out.extend_from_slice(&self.first_tick.to_le_bytes());
         out.extend_from_slice(&self.from_ns.to_le_bytes());
         out.extend_from_slice(&self.to_ns.to_le_bytes());
-        out.extend_from_slice(&self.schema.to_le_bytes());
         out.extend_from_slice(&self.next_note.to_le_bytes());
         out.extend_from_slice(&(self.ticks as u16).to_le_bytes());
         out.extend_from_slice(&(self.columns as u32).to_le_bytes());
+        out.extend_from_slice(&(self.parts as u16).to_le_bytes());
     }
 
     /// Reads it and refuses sizes that no writer makes.
@@ -221,14 +228,14 @@ impl BlockHead {
             first_tick: u64_at(payload, 0)?,
             from_ns: u64_at(payload, 8)? as i64,
             to_ns: u64_at(payload, 16)? as i64,
-            schema: u64_at(payload, 24)?,
-            next_note: u64_at(payload, 32)?,
-            ticks: usize::from(u16_at(payload, 40)?),
-            columns: u32_at(payload, 42)? as usize,
+            next_note: u64_at(payload, 24)?,
+            ticks: usize::from(u16_at(payload, 32)?),
+            columns: u32_at(payload, 34)? as usize,
+            parts: usize::from(u16_at(payload, 38)?),
         };
         let cells = head.ticks.checked_mul(head.columns)?;
         let sane = head.ticks > 0 && head.ticks <= MAX_TICKS && head.columns <= MAX_SERIES && cells <= MAX_CELLS;
-        sane.then_some(head)
+        (sane && head.parts > 0 && head.parts <= MOST_PARTS).then_some(head)
     }
 }
 

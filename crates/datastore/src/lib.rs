@@ -5,6 +5,7 @@
 
 mod account;
 mod bits;
+mod blocks;
 mod codec;
 mod damage;
 mod error;
@@ -14,6 +15,7 @@ mod lock;
 mod marks;
 mod notes;
 mod output;
+mod pack;
 mod place;
 mod reader;
 mod recover;
@@ -21,6 +23,7 @@ mod retention;
 mod schema;
 mod segment;
 mod tail;
+mod union;
 mod writer;
 
 pub use damage::{Damage, Loss};

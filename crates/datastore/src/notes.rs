@@ -8,6 +8,7 @@ use diskwright_base::Note;
 
 use crate::bits::{Cursor, put_text, put_varint, unzigzag, zigzag};
 use crate::format::{NOTES, close_record, open_record, u32_at, u64_at};
+use crate::pack::{pack, unpack};
 
 /// The newest note of this kind describes the machine: it is repeated at the
 /// start of each segment.
@@ -46,7 +47,7 @@ pub(crate) fn write(out: &mut Vec<u8>, plain: &mut Vec<u8>, first: u64, notes: &
     let start = open_record(out);
     out.extend_from_slice(&first.to_le_bytes());
     out.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-    pack(plain, out);
+    pack(plain, &[], out);
     close_record(out, start, NOTES)
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn parse(payload: &[u8]) -> Option<(u64, Vec<StoredNote>)> {
     if length > MOST_PLAIN {
         return None;
     }
-    let plain = unpack(&payload[12..], length)?;
+    let plain = unpack(&payload[12..], length, &[])?;
     let mut cursor = Cursor::new(&plain);
     let mut notes = Vec::new();
     let mut before = 0i64;
@@ -77,34 +78,6 @@ pub(crate) fn after(first: u64, notes: &[StoredNote]) -> u64 {
     first.saturating_add(counted as u64)
 }
 
-/// Level that zstd works at. Notes are small and few.
-const ZSTD_LEVEL: i32 = 12;
-
-/// Appends `plain` compressed, or as it is after a 0 where that is shorter.
-pub(crate) fn pack(plain: &[u8], out: &mut Vec<u8>) {
-    match zstd::bulk::compress(plain, ZSTD_LEVEL) {
-        Ok(packed) if packed.len() < plain.len() => {
-            out.push(1);
-            out.extend_from_slice(&packed);
-        }
-        _ => {
-            out.push(0);
-            out.extend_from_slice(plain);
-        }
-    }
-}
-
-/// What `pack` made, if it is exactly `length` bytes long.
-pub(crate) fn unpack(packed: &[u8], length: usize) -> Option<Vec<u8>> {
-    let (form, bytes) = packed.split_first()?;
-    let plain = match form {
-        0 if bytes.len() == length => bytes.to_owned(),
-        1 => zstd::bulk::decompress(bytes, length).ok()?,
-        _ => return None,
-    };
-    (plain.len() == length).then_some(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,15 +91,5 @@ mod tests {
         assert!(write(&mut record, &mut Vec::new(), 77, &notes));
         assert!(record.len() < 200);
         assert_eq!(parse(&record[HEADER..]), Some((77, notes.to_vec())));
-    }
-
-    #[test]
-    fn a_wrong_length_is_refused() {
-        let mut packed = Vec::new();
-        pack(&[7; 1000], &mut packed);
-        assert!(packed.len() < 100);
-        assert_eq!(unpack(&packed, 1000), Some(vec![7; 1000]));
-        assert_eq!(unpack(&packed, 999), None);
-        assert_eq!(unpack(&packed, 1001), None);
     }
 }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, Schema};
 
 use crate::account::Account;
-use crate::codec;
+use crate::blocks::{BlockPart, Blocks};
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
 use crate::flow::Flow;
 use crate::format::{
-    BLOCK, BLOCK_FIXED, BlockHead, END, End, HEAD, Head, Header, MARKS, MAX_CELLS, NOTES, Role, SCHEMA, TAIL,
-    segment_name,
+    BLOCK, BLOCK_FIXED, BlockHead, END, End, HEAD, Head, Header, MARKS, MAX_CELLS, NOTES, PART, Role, SCHEMA, TAIL,
+    segment_name, u16_at, u64_at,
 };
 use crate::notes;
 use crate::recover::{self, TailContent};
 use crate::retention;
-use crate::schema;
+use crate::schema::Schemas;
 use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
 
 /// What [`Reader::next`] came upon.
@@ -60,15 +60,12 @@ pub struct Reader {
     number: u32,
     closed: bool,
     payload: Vec<u8>,
-    decoder: codec::Decoder,
-    schemas: Vec<(u64, Arc<Schema>)>,
+    blocks: Blocks,
+    schemas: Schemas,
     account: Account,
     flow: Flow,
     ready: VecDeque<Item>,
 }
-
-/// Most schemas that are remembered.
-const MOST_SCHEMAS: usize = 16;
 
 impl Reader {
     /// Opens a log: its directory, or one of its files.
@@ -112,8 +109,8 @@ impl Reader {
             number: 0,
             closed: false,
             payload: Vec::new(),
-            decoder: codec::Decoder::default(),
-            schemas: Vec::new(),
+            blocks: Blocks::default(),
+            schemas: Schemas::default(),
             account: Account::default(),
             flow: Flow::new(marks),
             ready: VecDeque::new(),
@@ -213,6 +210,9 @@ impl Reader {
 
     /// Reads on in the segments by a record; true when it filled the frame.
     fn segment_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
+        if self.blocks.is_open() {
+            return Ok(self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns));
+        }
         let Some(scanner) = &mut self.segment else {
             self.open_next()?;
             return Ok(false);
@@ -301,20 +301,7 @@ impl Reader {
     }
 
     fn schema(&mut self, payload: &[u8]) -> Taken {
-        let id = schema::id(payload);
-        if self.schemas.iter().any(|(known, _)| Some(*known) == id) {
-            return Taken::Other;
-        }
-        let Some((id, schema)) = schema::parse(payload) else { return Taken::Bad };
-        self.learn(id, Arc::new(schema));
-        Taken::Other
-    }
-
-    fn learn(&mut self, id: u64, schema: Arc<Schema>) {
-        if self.schemas.len() == MOST_SCHEMAS {
-            self.schemas.remove(0);
-        }
-        self.schemas.push((id, schema));
+        if self.schemas.learn(payload) { Taken::Other } else { Taken::Bad }
     }
 
     fn notes(&mut self, payload: &[u8]) -> Result<Taken, StoreError> {
@@ -335,30 +322,38 @@ impl Reader {
 
     fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
         let Some(head) = BlockHead::parse(payload) else { return Ok(Taken::Bad) };
-        let Some(schema) = self.find_schema(head.schema)? else { return Ok(Taken::Bad) };
-        if schema.series.len() != head.columns {
+        let Some((parts, code)) = payload[BLOCK_FIXED..].split_at_checked(head.parts * PART) else {
             return Ok(Taken::Bad);
-        }
-        frame.reset(schema, head.ticks);
-        let code = &payload[BLOCK_FIXED..];
-        if self.decoder.decode(code, head.from_ns, head.ticks, frame).is_none() {
+        };
+        let Some(parts) = self.parts_of(parts, &head)? else { return Ok(Taken::Bad) };
+        let whole = self.blocks.decode(&head, parts, code, frame);
+        if !whole {
             return Ok(Taken::Bad);
         }
         self.reach(offset, head.first_tick, head.next_note);
         self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
-        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
-        let inside = |time: i64| time >= from && time <= to;
-        let first = frame.ticks().iter().position(|t| inside(t.time_ns));
-        let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
-        let (Some(first), Some(last)) = (first, last) else { return Ok(Taken::Other) };
-        frame.keep(first..last + 1);
-        Ok(Taken::Frame)
+        match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
+            true => Ok(Taken::Frame),
+            false => Ok(Taken::Other),
+        }
+    }
+
+    /// The schemas and ticks of a block's parts; `None` where a schema is lost.
+    fn parts_of(&mut self, parts: &[u8], head: &BlockHead) -> Result<Option<Vec<BlockPart>>, StoreError> {
+        let mut found = Vec::new();
+        for part in parts.chunks_exact(PART) {
+            let (Some(id), Some(ticks)) = (u64_at(part, 0), u16_at(part, 8)) else { return Ok(None) };
+            let Some(schema) = self.find_schema(id)? else { return Ok(None) };
+            found.push((schema, usize::from(ticks)));
+        }
+        let ticks: usize = found.iter().map(|(_, ticks)| ticks).sum();
+        Ok(Some(found).filter(|_| ticks == head.ticks))
     }
 
     /// A schema by its id: remembered, or from wherever else it stands when
     /// the one before the block is damaged.
     fn find_schema(&mut self, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
-        if let Some((_, schema)) = self.schemas.iter().rev().find(|(known, _)| *known == id) {
+        if let Some(schema) = self.schemas.get(id) {
             return Ok(Some(schema.clone()));
         }
         let mut files = vec![self.segment_path()];
@@ -368,7 +363,7 @@ impl Reader {
         }
         for file in files.iter().filter(|file| file.exists()) {
             if let Some(schema) = recover::schema_of(file, id)? {
-                self.learn(id, schema.clone());
+                self.schemas.add(id, schema.clone());
                 return Ok(Some(schema));
             }
         }

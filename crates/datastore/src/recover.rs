@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK, segment_name};
 use crate::notes::{self, StoredNote};
 use crate::retention;
-use crate::schema;
+use crate::schema::Schemas;
 use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
 use crate::tail::{self, TailTick};
 
@@ -25,7 +25,7 @@ const MOST_BORROWED: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct TailContent {
     pub head: Option<Head>,
-    pub schemas: Vec<(u64, Arc<Schema>)>,
+    pub schemas: Schemas,
     pub ticks: Vec<TailTick>,
     /// The cells of the ticks, row after row.
     pub cells: Vec<f64>,
@@ -36,19 +36,18 @@ pub(crate) struct TailContent {
 impl TailContent {
     /// A tick's schema; `None` where it is lost.
     pub fn schema(&self, tick: &TailTick) -> Option<&Arc<Schema>> {
-        let found = self.schemas.iter().find(|(known, _)| *known == tick.schema);
-        found.map(|(_, schema)| schema).filter(|schema| schema.series.len() == tick.columns)
+        self.schemas.get(tick.schema).filter(|schema| schema.series.len() == tick.columns)
     }
 
     /// Borrows from the segments of `dir` the schemas that are damaged here.
     fn borrow_schemas(&mut self, dir: &Path) -> Result<(), StoreError> {
         let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema).collect();
         wanted.dedup();
-        wanted.retain(|id| self.schemas.iter().all(|(known, _)| known != id));
+        wanted.retain(|id| self.schemas.get(*id).is_none());
         for id in wanted.into_iter().take(MOST_BORROWED) {
             for number in retention::segments(dir)?.into_iter().rev() {
                 if let Some(schema) = schema_of(&dir.join(segment_name(number)), id)? {
-                    self.schemas.push((id, schema));
+                    self.schemas.add(id, schema);
                     break;
                 }
             }
@@ -85,12 +84,15 @@ pub(crate) fn tail_of(dir: &Path) -> Result<TailContent, StoreError> {
 /// Looks for a schema in a segment by its id.
 pub(crate) fn schema_of(path: &Path, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
     let mut scanner = Scanner::open(path, GLANCE)?;
+    let mut schemas = Schemas::default();
     loop {
         match scanner.peek()? {
             Peek::Record(header) if header.kind == SCHEMA => {
-                let found = scanner.take(&header)?.and_then(schema::parse);
-                if let Some((_, schema)) = found.filter(|(known, _)| *known == id) {
-                    return Ok(Some(Arc::new(schema)));
+                if let Some(payload) = scanner.take(&header)? {
+                    schemas.learn(payload);
+                }
+                if let Some(schema) = schemas.get(id) {
+                    return Ok(Some(schema.clone()));
                 }
             }
             Peek::Record(header) => scanner.pass(&header),
@@ -139,10 +141,7 @@ fn tail_record(
 ) -> Result<bool, StoreError> {
     match kind {
         HEAD => content.head = Head::parse(payload, path)?,
-        SCHEMA => match schema::parse(payload) {
-            Some((id, schema)) => content.schemas.push((id, Arc::new(schema))),
-            None => return Ok(false),
-        },
+        SCHEMA => return Ok(content.schemas.learn(payload)),
         NOTES => match notes::parse(payload) {
             Some((first, notes)) => content.notes.extend((first..).zip(notes)),
             None => return Ok(false),

@@ -1,10 +1,12 @@
 //! A schema's record: its id, then (zstd) a line a series.
 //!
-//! Payload: id u64, length of the plain bytes u32, compressed bytes. Plain
-//! bytes: number of series, then for each the lengths and bytes of counter and
-//! instance, and the scale's 8 bytes. The id is a hash of the plain bytes, so
-//! the same series have the same id in every segment, and a segment whose
-//! schema is damaged can borrow another's.
+//! Payload: id u64, id of the base u64 (0: none), length of the plain bytes
+//! u32, packed bytes. Plain bytes: number of series, then for each the lengths
+//! and bytes of counter and instance, and the scale's 8 bytes. With a base,
+//! the base's plain bytes serve as zstd's dictionary: devices and control
+//! groups come and go, and a schema is mostly the one before.
+//! The id is a hash of the plain bytes, so the same series have the same id in
+//! every segment, and a file whose schema is damaged can borrow another's.
 
 use std::sync::Arc;
 
@@ -12,56 +14,112 @@ use diskwright_base::{Schema, Series};
 
 use crate::bits::{Cursor, put_text, put_varint};
 use crate::format::{MAX_SERIES, SCHEMA, close_record, open_record, u32_at, u64_at};
-use crate::notes::{pack, unpack};
+use crate::pack::{pack, unpack};
 
 /// Longest plain form that is taken: 64 bytes of names for each of the most series.
 const MOST_PLAIN: usize = 64 * MAX_SERIES;
+/// Most schemas that are remembered while reading.
+const MOST_KNOWN: usize = 64;
 
 /// A schema as it lies in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredSchema {
     pub id: u64,
     pub schema: Arc<Schema>,
-    /// The whole record, ready to be written again.
+    /// The whole record, which needs no other, ready to be written.
     pub record: Vec<u8>,
 }
 
 impl StoredSchema {
     /// Makes the record. `None` when the names are too long or too many.
     pub fn new(schema: &Arc<Schema>) -> Option<StoredSchema> {
-        let mut plain = Vec::new();
-        put_varint(&mut plain, schema.series.len() as u64);
-        for series in &schema.series {
-            put_text(&mut plain, &series.counter);
-            put_text(&mut plain, &series.instance);
-            plain.extend_from_slice(&series.scale.to_bits().to_le_bytes());
-        }
-        if plain.len() > MOST_PLAIN || schema.series.len() > MAX_SERIES {
+        if schema.series.len() > MAX_SERIES {
             return None;
         }
+        let plain = plain(schema);
         let id = hash(&plain);
-        let mut record = Vec::new();
-        let start = open_record(&mut record);
-        record.extend_from_slice(&id.to_le_bytes());
-        record.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-        pack(&plain, &mut record);
-        close_record(&mut record, start, SCHEMA).then(|| StoredSchema { id, schema: schema.clone(), record })
+        let record = record(id, 0, &plain, &[])?;
+        Some(StoredSchema { id, schema: schema.clone(), record })
+    }
+
+    /// The record for a file that has `base` already; shorter where they are alike.
+    pub fn record_after(&self, base: &StoredSchema) -> Vec<u8> {
+        let record = record(self.id, base.id, &plain(&self.schema), &plain(&base.schema));
+        record.filter(|record| record.len() < self.record.len()).unwrap_or_else(|| self.record.clone())
     }
 }
 
-/// Id of a schema's payload.
-pub(crate) fn id(payload: &[u8]) -> Option<u64> {
-    u64_at(payload, 0)
+fn plain(schema: &Schema) -> Vec<u8> {
+    let mut plain = Vec::new();
+    put_varint(&mut plain, schema.series.len() as u64);
+    for series in &schema.series {
+        put_text(&mut plain, &series.counter);
+        put_text(&mut plain, &series.instance);
+        plain.extend_from_slice(&series.scale.to_bits().to_le_bytes());
+    }
+    plain
 }
 
-/// Reads a schema's payload.
-pub(crate) fn parse(payload: &[u8]) -> Option<(u64, Schema)> {
-    let id = id(payload)?;
-    let length = u32_at(payload, 8)? as usize;
+fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>> {
+    if plain.len() > MOST_PLAIN {
+        return None;
+    }
+    let mut record = Vec::new();
+    let start = open_record(&mut record);
+    record.extend_from_slice(&id.to_le_bytes());
+    record.extend_from_slice(&base.to_le_bytes());
+    record.extend_from_slice(&(plain.len() as u32).to_le_bytes());
+    pack(plain, dictionary, &mut record);
+    close_record(&mut record, start, SCHEMA).then_some(record)
+}
+
+/// The schemas that a reader has come upon.
+#[derive(Debug, Default)]
+pub(crate) struct Schemas {
+    known: Vec<(u64, Arc<Schema>)>,
+}
+
+impl Schemas {
+    /// A schema by its id.
+    pub fn get(&self, id: u64) -> Option<&Arc<Schema>> {
+        self.known.iter().find(|(known, _)| *known == id).map(|(_, schema)| schema)
+    }
+
+    /// Remembers a schema.
+    pub fn add(&mut self, id: u64, schema: Arc<Schema>) {
+        if self.get(id).is_some() {
+            return;
+        }
+        if self.known.len() == MOST_KNOWN {
+            self.known.remove(0);
+        }
+        self.known.push((id, schema));
+    }
+
+    /// Reads a schema's payload and remembers it. False where it makes no
+    /// sense; one whose base is not known is passed over.
+    pub fn learn(&mut self, payload: &[u8]) -> bool {
+        let (Some(id), Some(base), Some(length)) = (u64_at(payload, 0), u64_at(payload, 8), u32_at(payload, 16)) else {
+            return false;
+        };
+        if self.get(id).is_some() {
+            return true;
+        }
+        let dictionary = match self.get(base) {
+            _ if base == 0 => Vec::new(),
+            Some(schema) => plain(schema),
+            None => return true,
+        };
+        let schema = parse(&payload[20..], length as usize, &dictionary, id);
+        schema.map(|schema| self.add(id, Arc::new(schema))).is_some()
+    }
+}
+
+fn parse(packed: &[u8], length: usize, dictionary: &[u8], id: u64) -> Option<Schema> {
     if length > MOST_PLAIN {
         return None;
     }
-    let plain = unpack(&payload[12..], length)?;
+    let plain = unpack(packed, length, dictionary)?;
     let mut cursor = Cursor::new(&plain);
     let count = usize::try_from(cursor.varint()?).ok()?;
     if count > MAX_SERIES || hash(&plain) != id {
@@ -73,12 +131,13 @@ pub(crate) fn parse(payload: &[u8]) -> Option<(u64, Schema)> {
         let instance = cursor.text()?.to_owned();
         series.push(Series { counter, instance, scale: f64::from_bits(cursor.u64()?) });
     }
-    cursor.is_empty().then_some((id, Schema { series }))
+    cursor.is_empty().then_some(Schema { series })
 }
 
-/// FNV-1a, 64 bits.
+/// FNV-1a, 64 bits; never 0, which stands for no schema.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    if hash == 0 { 1 } else { hash }
 }
 
 #[cfg(test)]
@@ -86,13 +145,30 @@ mod tests {
     use super::*;
     use crate::format::HEADER;
 
+    fn schema(names: impl Iterator<Item = usize>) -> Arc<Schema> {
+        let series = |i: usize| Series { counter: "a.b".into(), instance: format!("Gerät {i}"), scale: 0.001 };
+        Arc::new(Schema { series: names.map(series).collect() })
+    }
+
     #[test]
     fn schemas_come_back_with_their_id() {
-        let series = |i: usize| Series { counter: "a.b".into(), instance: format!("Gerät {i}"), scale: 0.001 };
-        let schema = Arc::new(Schema { series: (0..300).map(series).collect() });
-        let stored = StoredSchema::new(&schema).expect("small");
+        let stored = StoredSchema::new(&schema(0..300)).expect("small");
         assert!(stored.record.len() < 2000, "{}", stored.record.len());
-        let (id, back) = parse(&stored.record[HEADER..]).expect("sound");
-        assert_eq!((id, &back), (stored.id, &*schema));
+        let mut schemas = Schemas::default();
+        assert!(schemas.learn(&stored.record[HEADER..]));
+        assert_eq!(schemas.get(stored.id), Some(&stored.schema));
+    }
+
+    #[test]
+    fn a_schema_like_another_is_short_and_needs_it() {
+        let base = StoredSchema::new(&schema(0..300)).expect("small");
+        let other = StoredSchema::new(&schema((0..100).chain(105..300).chain(777..780))).expect("small");
+        let record = other.record_after(&base);
+        assert!(record.len() < 120, "{} bytes", record.len());
+        let mut schemas = Schemas::default();
+        assert!(schemas.learn(&record[HEADER..]), "not known is not wrong");
+        assert_eq!(schemas.get(other.id), None);
+        assert!(schemas.learn(&base.record[HEADER..]) && schemas.learn(&record[HEADER..]));
+        assert_eq!(schemas.get(other.id), Some(&other.schema));
     }
 }

@@ -173,6 +173,31 @@ fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
 }
 
 #[test]
+fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
+    let dir = Dir::new();
+    let file = dir.0.join("00000001.dwlog");
+    let schemas = [schema(40), schema(41), schema(42)];
+    let mut writer = Writer::create_or_append(&dir.0, options(6)).expect("new log");
+    for i in 0..24 {
+        fill(&mut writer, &schemas[i as usize / 4 % 3], i..i + 1);
+    }
+    writer.close().expect("writable");
+    let sound = std::fs::read(&file).expect("written");
+    let blocks: Vec<_> = records(&sound).into_iter().filter(|r| r.0 == 3).collect();
+    assert_eq!(blocks.len(), 4);
+    for bit in (0..sound.len() * 8).step_by(3) {
+        let mut bytes = sound.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&file, bytes).expect("writable");
+        let seen = Seen::all(&dir.0);
+        let hit = blocks.iter().position(|b| bit / 8 >= b.1 && bit / 8 < b.2);
+        let expected: Vec<u64> = (0..24).filter(|i| Some(*i as usize / 6) != hit).collect();
+        assert_eq!(seen.numbers(), expected, "bit {bit}");
+        assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+    }
+}
+
+#[test]
 fn a_deleted_segment_is_told_in_ticks() {
     let dir = Dir::new();
     for run in 0..3 {

@@ -6,8 +6,8 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Dir, Seen, numbers, options, row, schema, tick};
-use diskwright_base::Note;
+use common::{Dir, SECOND, Seen, numbers, options, schema, tick};
+use diskwright_base::{Note, Tick};
 use diskwright_datastore::{State, StoreError, Writer};
 
 /// A mounted tmpfs, unmounted when dropped.
@@ -45,6 +45,23 @@ fn fill_up(path: &Path) {
     while file.write_all(&[1; 4096]).is_ok() {}
 }
 
+/// A row that does not get small: a full disk must be full at once.
+fn noise(i: u64) -> Vec<f64> {
+    let cell = |s: u64| ((i * 50 + s).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24) as f64;
+    (0..50).map(cell).collect()
+}
+
+/// Numbers of the ticks that a reader gave, each with its row.
+fn found(seen: &Seen) -> Vec<u64> {
+    let number = |(at, t): (usize, &Tick)| {
+        let i = (t.time_ns / SECOND - 1000) as u64;
+        let expected: Vec<u64> = noise(i).into_iter().map(f64::to_bits).collect();
+        assert_eq!((*t, &seen.rows[at]), (tick(i), &expected));
+        i
+    };
+    seen.ticks.iter().enumerate().map(number).collect()
+}
+
 #[test]
 fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
     let Some(disk) = SmallDisk::new("1m") else { return };
@@ -60,19 +77,19 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
             350 | 650 => std::fs::remove_file(&ballast).expect("was written"),
             _ => {}
         }
-        match writer.push(&schema, tick(i), &row(i, 50)).expect("no other trouble") {
+        match writer.push(&schema, tick(i), &noise(i)).expect("no other trouble") {
             State::Recorded => kept.push(i),
             State::Paused => paused += 1,
         }
         if i == 300 || i == 600 {
             let seen = Seen::all(&log);
-            assert_eq!(seen.numbers(), kept, "what is there can be read while the disk is full");
+            assert_eq!(found(&seen), kept, "what is there can be read while the disk is full");
         }
     }
     assert!(paused > 200 && paused <= 300, "{paused} ticks lost");
     writer.close().expect("writable");
     let seen = Seen::all(&log);
-    assert_eq!(seen.numbers(), kept);
+    assert_eq!(found(&seen), kept);
     assert_eq!(kept[kept.len() - 250..], numbers(650..900)[..]);
     let gaps: Vec<_> = seen.notes.iter().filter(|n| n.kind == Note::GAP).collect();
     assert_eq!(gaps.len(), 2, "{:?}", seen.notes);

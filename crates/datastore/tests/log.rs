@@ -4,10 +4,11 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Dir, SECOND, Seen, fill, numbers, options, row, schema, tick};
-use diskwright_base::{Note, Tick};
+use common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
+use diskwright_base::{Note, Schema, Series, Tick};
 use diskwright_datastore::{Reader, StoreError, Writer, WriterOptions, is_log, lies_on, mark};
 
 #[test]
@@ -108,6 +109,56 @@ fn a_changed_schema_starts_a_block_and_comes_back_too() {
         assert_eq!((widths[3], widths[4], widths[17], widths[18]), (2, 40, 40, 2));
         assert_eq!(seen.damages, []);
     }
+}
+
+/// Devices 0 to 9 and those of `some` beyond.
+fn devices(some: &[u64]) -> Arc<Schema> {
+    let one = |i: u64| Series { counter: "physical_disk.reads".into(), instance: format!("sd{i}"), scale: 1.0 };
+    Arc::new(Schema { series: (0..10).chain(some.iter().copied()).map(one).collect() })
+}
+
+#[test]
+fn devices_that_come_and_go_do_not_end_a_block() {
+    let dir = Dir::new();
+    let mut writer = Writer::create_or_append(&dir.0, options(100)).expect("new log");
+    let mut pushed = Vec::new();
+    for i in 0..400u64 {
+        let schema = match i / 9 % 5 {
+            0 => devices(&[]),
+            1 => devices(&[20 + i / 45]),
+            2 => devices(&[20 + i / 45, 21]),
+            3 => devices(&[3, 21]),
+            _ => devices(&[50, 20]),
+        };
+        let row = row(i, schema.series.len());
+        writer.push(&schema, tick(i), &row).expect("writable");
+        pushed.push((schema, row.into_iter().map(bits).collect::<Vec<_>>()));
+        if i == 250 {
+            // As a kill leaves it.
+            std::mem::forget(writer);
+            unlock_by_copy(&dir);
+            writer = Writer::create_or_append(&dir.0, options(100)).expect("a log");
+        }
+    }
+    let live = Seen::all(&dir.0);
+    writer.close().expect("writable");
+    for seen in [live, Seen::all(&dir.0)] {
+        assert_eq!(seen.damages, []);
+        assert_eq!(seen.ticks, (0..400).map(tick).collect::<Vec<_>>());
+        for (at, (schema, row)) in pushed.iter().enumerate() {
+            assert_eq!((&seen.schemas[at], &seen.rows[at]), (schema, row), "tick {at}");
+        }
+    }
+    let bytes = std::fs::read(dir.0.join("00000001.dwlog")).expect("written");
+    let (mut at, mut blocks) = (0, 0);
+    while at < bytes.len() {
+        blocks += usize::from(bytes[at + 4] == 3);
+        at += 16 + u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]) as usize;
+    }
+    assert_eq!(blocks, 2, "blocks of 100 ticks before the kill at 250");
+    let mut reader = Reader::open(&dir.0).expect("a log");
+    reader.window(1055 * SECOND, 1120 * SECOND);
+    assert_eq!(Seen::of(&mut reader).ticks, (55..121).map(tick).collect::<Vec<_>>());
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use diskwright_base::Tick;
 
 use super::bits::{BitReader, BitWriter};
-use super::predict::{EXPONENTS, Factor, MOST_PARENTS, MOST_WHOLE, Parents};
+use super::predict::{EXPONENTS, Factor, MOST_PARENTS, MOST_WHOLE};
+use super::rare;
 use super::relate::Choice;
 use crate::bits::{unzigzag, zigzag};
-use crate::format::MAX_TICKS;
 
 /// What sort of column it is. The two columns of times come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub(super) struct Line {
     pub start: i64,
     /// Where its gaps stand in the list of gaps.
     pub gaps: (usize, usize),
+    /// Where its remains stand in the list of rare ones, where it is so told.
+    pub rare: (usize, usize),
     pub choice: Choice,
 }
 
@@ -152,9 +154,11 @@ pub(super) fn put_columns(
     kinds: &[Kind],
     lines: &[Line],
     gaps: &[(u32, u32)],
+    magnitudes: &[u64],
     raw: &mut dyn FnMut(usize, &mut BitWriter),
 ) {
-    let mut lines = lines.iter();
+    let ticks = magnitudes.len() / lines.len().max(1);
+    let mut lines = lines.iter().zip(magnitudes.chunks_exact(ticks.max(1)));
     let mut column = 0;
     while column < kinds.len() {
         let zeros = kinds[column..].iter().take_while(|k| **k == Kind::Zero).count();
@@ -164,8 +168,11 @@ pub(super) fn put_columns(
             None | Some(Kind::Zero) => {}
             Some(Kind::Told) => {
                 bits.put(0, 1);
-                let line = lines.next().expect("a line for each told column");
+                let (line, magnitudes) = lines.next().expect("a line for each told column");
                 put_line(bits, line, gaps);
+                if line.choice.rare {
+                    rare::write(bits, &magnitudes[1..]);
+                }
             }
             Some(Kind::Whole(number)) => {
                 bits.put(0b001, 3);
@@ -221,8 +228,13 @@ fn put_line(bits: &mut BitWriter, line: &Line, gaps: &[(u32, u32)]) {
     put_choice(bits, &line.choice);
 }
 
-/// Reads a told column's line; its gaps are appended to `gaps`.
-pub(super) fn take_line(bits: &mut BitReader, gaps: &mut Vec<(u32, u32)>) -> Option<Line> {
+/// Reads a told column's line; its gaps and rare remains are appended to the lists.
+pub(super) fn take_line(
+    bits: &mut BitReader,
+    ticks: usize,
+    gaps: &mut Vec<(u32, u32)>,
+    remains: &mut Vec<(u32, u64)>,
+) -> Option<Line> {
     let mut line = Line::default();
     if bits.take_bit() {
         line.decimals = bits.take_few(4) as u32;
@@ -234,7 +246,7 @@ pub(super) fn take_line(bits: &mut BitReader, gaps: &mut Vec<(u32, u32)>) -> Opt
             let first = bits.take_gamma()?.checked_add(end)?;
             let length = bits.take_gamma()?;
             end = first.checked_add(length)?;
-            if end > MAX_TICKS as u64 || length == 0 {
+            if end > ticks as u64 || length == 0 {
                 return None;
             }
             gaps.push((first as u32, length as u32));
@@ -246,6 +258,11 @@ pub(super) fn take_line(bits: &mut BitReader, gaps: &mut Vec<(u32, u32)>) -> Opt
         line.start = unzigzag(bits.take_sized()?);
     }
     line.choice = take_choice(bits)?;
+    line.rare.0 = remains.len();
+    if line.choice.rare {
+        rare::read(bits, ticks, remains)?;
+    }
+    line.rare.1 = remains.len();
     (line.decimals <= MOST_DECIMALS && !bits.is_overrun()).then_some(line)
 }
 
@@ -256,7 +273,10 @@ fn put_choice(bits: &mut BitWriter, choice: &Choice) {
     }
     bits.put(u64::from(choice.smoothing), 3);
     bits.put(u64::from(choice.unsigned), 1);
-    bits.put(u64::from(choice.level), 6);
+    bits.put(u64::from(choice.rare), 1);
+    if !choice.rare {
+        bits.put(u64::from(choice.level), 6);
+    }
     bits.put_sized(zigzag(choice.first));
     let parents = &choice.parents;
     bits.put(parents.count as u64, 3);
@@ -283,10 +303,13 @@ fn take_choice(bits: &mut BitReader) -> Option<Choice> {
         divisor,
         smoothing: bits.take_few(3) as u32,
         unsigned: bits.take_bit(),
-        level: bits.take_few(6) as u32,
-        first: unzigzag(bits.take_sized()?),
-        parents: Parents::default(),
+        rare: bits.take_bit(),
+        ..Choice::default()
     };
+    if !choice.rare {
+        choice.level = bits.take_few(6) as u32;
+    }
+    choice.first = unzigzag(bits.take_sized()?);
     let count = bits.take_few(3) as usize;
     if count > MOST_PARENTS {
         return None;

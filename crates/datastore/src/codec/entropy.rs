@@ -20,10 +20,12 @@ pub(super) const PRECISION: u32 = 11;
 pub(super) const SYMBOLS: usize = 32;
 /// Levels of scale times histories of zeros.
 pub(super) const CONTEXTS: usize = LEVELS * HISTORIES;
+/// Tables are set aside up to a power of two, so that no index needs a check.
+const ROOM: usize = CONTEXTS.next_power_of_two();
 const LEVELS: usize = 10;
 const HISTORIES: usize = 3;
 /// From this level on symbols are relative to the scale.
-const RELATIVE: u32 = LEVELS as u32 - 1;
+const RELATIVE: u8 = LEVELS as u8 - 1;
 /// The symbol of a magnitude too large for its table.
 const ESCAPE: u8 = SYMBOLS as u8 - 1;
 /// Largest magnitude that moves the scale.
@@ -36,7 +38,8 @@ pub(super) const MOST_LEVEL: u32 = 45;
 pub(super) struct Scale {
     /// Sixteen times the sliding mean of the magnitudes.
     mean: u64,
-    zeros: u8,
+    /// Whether the last magnitude was 0: 1 or 0.
+    zero: u8,
     context: u8,
     shift: u8,
 }
@@ -44,8 +47,8 @@ pub(super) struct Scale {
 impl Scale {
     /// Starts at a level, as if the magnitudes before had been of that size.
     pub fn new(level: u32) -> Scale {
-        let mut scale = Scale { mean: (1u64 << level.min(MOST_LEVEL)) - 1, zeros: 0, context: 0, shift: 0 };
-        scale.settle();
+        let mut scale = Scale { mean: (1 << level.min(MOST_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
+        scale.settle(0);
         scale
     }
 
@@ -55,19 +58,18 @@ impl Scale {
     }
 
     #[inline(always)]
-    fn settle(&mut self) {
-        let level = (self.mean + 1).ilog2();
-        self.shift = level.saturating_sub(RELATIVE - 1) as u8;
-        let history = [0, 1, 1, 2][usize::from(self.zeros & 3)];
-        self.context = (level.min(RELATIVE) * HISTORIES as u32) as u8 + history;
+    fn settle(&mut self, zero: u8) {
+        let level = (self.mean | 1).ilog2() as u8;
+        self.shift = level.saturating_sub(RELATIVE - 1);
+        self.context = level.min(RELATIVE) * HISTORIES as u8 + self.zero + zero;
+        self.zero = zero;
     }
 
     #[inline(always)]
     fn follow(&mut self, magnitude: u64) {
         let step = (magnitude.min(MOST_MOVING) << 4) as i64 - self.mean as i64;
         self.mean = (self.mean as i64 + ((3 * step) >> 3)) as u64;
-        self.zeros = self.zeros << 1 | u8::from(magnitude == 0);
-        self.settle();
+        self.settle(u8::from(magnitude == 0));
     }
 }
 
@@ -98,46 +100,51 @@ fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
     }
 }
 
-/// First magnitude of each bucket, and its low bits.
-const BUCKETS: [(u32, u8); SYMBOLS] = {
-    let mut buckets = [(0, 0); SYMBOLS];
+/// First magnitude of each symbol and its low bits: absolute, then relative.
+const BUCKETS: [[(u32, u8); SYMBOLS]; 2] = {
+    let mut buckets = [[(0, 0); SYMBOLS]; 2];
     let mut i = 0;
     while i < SYMBOLS {
-        buckets[i] = if i < 4 { (i as u32, 0) } else { ((2 + (i as u32 & 1)) << (i / 2 - 1), i as u8 / 2 - 1) };
+        let bucket = if i < 4 { (i as u32, 0) } else { ((2 + (i as u32 & 1)) << (i / 2 - 1), i as u8 / 2 - 1) };
+        buckets[0][i] = bucket;
+        if i + 1 < SYMBOLS {
+            buckets[1][i + 1] = bucket;
+        }
         i += 1;
     }
     buckets
 };
 
+/// The magnitude of a symbol that is not the escape.
 #[inline(always)]
-fn magnitude(symbol: u8, shift: u8, bits: &mut BitReader) -> Option<u64> {
-    if symbol == ESCAPE {
-        let length = bits.take_few(7) as u32;
-        return (length <= 64).then(|| bits.take(length));
-    }
-    let bucket = usize::from(symbol) - usize::from(shift > 0 && symbol > 0);
-    let (first, low) = BUCKETS[bucket % SYMBOLS];
+fn magnitude(symbol: u8, shift: u8, bits: &mut BitReader) -> u64 {
+    let (first, low) = BUCKETS[usize::from(shift > 0)][usize::from(symbol) % SYMBOLS];
     let shift = if symbol == 0 { 0 } else { u32::from(shift) };
-    let low = u32::from(low) + shift;
-    Some(u64::from(first) << shift | bits.take_few(low))
+    u64::from(first) << shift | bits.take_few(u32::from(low) + shift)
+}
+
+#[cold]
+fn escaped(bits: &mut BitReader) -> u64 {
+    let length = bits.take_few(7) as u32;
+    bits.take(length.min(64))
 }
 
 /// The frequency tables, ready for use.
 pub(super) struct Tables {
     /// Symbol of each slot.
-    slots: Box<[[u8; 1 << PRECISION]; CONTEXTS]>,
+    slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
     /// Frequency and first slot of each symbol.
-    ranges: [[(u16, u16); SYMBOLS]; CONTEXTS],
+    ranges: [[(u16, u16); SYMBOLS]; ROOM],
     /// Price of each symbol, sixteenths of a bit.
-    prices: [[u16; SYMBOLS]; CONTEXTS],
+    prices: [[u16; SYMBOLS]; ROOM],
 }
 
 impl Tables {
     /// Unfolds [`FREQUENCIES`].
     pub fn new() -> Tables {
-        let mut slots = vec![[0u8; 1 << PRECISION]; CONTEXTS];
-        let mut ranges = [[(0, 0); SYMBOLS]; CONTEXTS];
-        let mut prices = [[0; SYMBOLS]; CONTEXTS];
+        let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
+        let mut ranges = [[(0, 0); SYMBOLS]; ROOM];
+        let mut prices = [[0; SYMBOLS]; ROOM];
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
@@ -150,7 +157,7 @@ impl Tables {
             }
             assert_eq!(first, 1 << PRECISION, "frequencies of context {context}");
         }
-        let slots: Box<[_; CONTEXTS]> = slots.into_boxed_slice().try_into().expect("one for each context");
+        let slots: Box<[_; ROOM]> = slots.into_boxed_slice().try_into().expect("one for each context");
         Tables { slots, ranges, prices }
     }
 
@@ -188,15 +195,22 @@ pub(super) struct EntropyWriter {
 }
 
 impl EntropyWriter {
-    /// Appends the magnitudes of all columns, `ticks` a column, but not the
-    /// first of each. `levels` has the level that each column starts with.
-    pub fn write(&mut self, tables: &Tables, levels: &[u32], magnitudes: &[u64], ticks: usize, out: &mut Vec<u8>) {
+    /// Appends the magnitudes of columns, `ticks` a column, but not the first
+    /// of each. `busy` names the columns and the level that each starts with.
+    pub fn write(
+        &mut self,
+        tables: &Tables,
+        busy: &[(usize, u32)],
+        magnitudes: &[u64],
+        ticks: usize,
+        out: &mut Vec<u8>,
+    ) {
         self.scales.clear();
-        self.scales.extend(levels.iter().map(|level| Scale::new(*level)));
+        self.scales.extend(busy.iter().map(|(_, level)| Scale::new(*level)));
         self.symbols.clear();
         self.bits.clear();
         for tick in 1..ticks {
-            for (column, scale) in self.scales.iter_mut().enumerate() {
+            for ((column, _), scale) in busy.iter().zip(&mut self.scales) {
                 let magnitude = magnitudes[column * ticks + tick];
                 let (symbol, low) = symbol(magnitude, scale.shift);
                 self.symbols.push((scale.context, symbol));
@@ -213,7 +227,7 @@ impl EntropyWriter {
         let mut states = [LEAST; STATES];
         self.words.clear();
         for (at, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
-            let state = &mut states[at % STATES];
+            let state = &mut states[at % self.scales.len() % STATES];
             let (frequency, first) = tables.ranges[usize::from(context)][usize::from(symbol)];
             let frequency = u32::from(frequency);
             let most = u64::from(frequency) << (32 - PRECISION);
@@ -229,45 +243,59 @@ impl EntropyWriter {
     }
 }
 
-/// Reads what [`EntropyWriter::write`] wrote into `magnitudes`; the first of
-/// each column is left alone. `None` where the code is none.
-pub(super) fn read(
-    tables: &Tables,
-    code: &[u8],
-    scales: &mut [Scale],
-    magnitudes: &mut [u64],
-    ticks: usize,
-) -> Option<()> {
+/// The words that states are filled up from.
+struct Words<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Words<'_> {
+    #[inline(always)]
+    fn take(&mut self) -> u32 {
+        let word = self.bytes.get(self.at..self.at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
+        self.at += 2;
+        u32::from(word)
+    }
+}
+
+/// Reads what [`EntropyWriter::write`] wrote: `magnitudes` gets the second and
+/// later magnitudes of each column, tick by tick. `None` where the code is none.
+pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitudes: &mut [u64]) -> Option<()> {
     let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
     let mut states = [0; STATES];
     for (state, bytes) in states.iter_mut().zip(code.get(4..4 + 4 * STATES)?.chunks_exact(4)) {
         *state = u32::from_le_bytes(bytes.try_into().ok()?);
     }
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
+    let mut words = Words { bytes: words, at: 0 };
     let mut bits = BitReader::new(low);
-    let mut word = 0;
-    let mut at = 0;
-    for tick in 1..ticks {
-        for (column, scale) in scales.iter_mut().enumerate() {
-            let context = usize::from(scale.context);
-            let state = states[at % STATES];
-            at += 1;
-            let slot = state & ((1 << PRECISION) - 1);
-            let symbol = tables.slots[context][slot as usize];
-            let (frequency, first) = tables.ranges[context][usize::from(symbol)];
-            let mut next = u32::from(frequency) * (state >> PRECISION) + slot - u32::from(first);
-            if next < LEAST {
-                let bytes = words.get(word..word + 2).unwrap_or(&[0, 0]);
-                next = next << 16 | u32::from(u16::from_le_bytes([bytes[0], bytes[1]]));
-                word += 2;
+    if !scales.is_empty() {
+        for tick in magnitudes.chunks_exact_mut(scales.len()) {
+            for (scales, out) in scales.chunks_mut(STATES).zip(tick.chunks_mut(STATES)) {
+                for ((scale, out), state) in scales.iter_mut().zip(out).zip(&mut states) {
+                    *out = step(tables, scale, state, &mut words, &mut bits);
+                }
             }
-            states[(at - 1) % STATES] = next;
-            let magnitude = magnitude(symbol, scale.shift, &mut bits)?;
-            scale.follow(magnitude);
-            magnitudes[column * ticks + tick] = magnitude;
         }
     }
-    (word == words.len() && states == [LEAST; STATES] && !bits.is_overrun()).then_some(())
+    (words.at == words.bytes.len() && states == [LEAST; STATES] && !bits.is_overrun()).then_some(())
+}
+
+/// The next magnitude of a column.
+#[inline(always)]
+fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, bits: &mut BitReader) -> u64 {
+    let context = usize::from(scale.context) % ROOM;
+    let slot = *state & ((1 << PRECISION) - 1);
+    let symbol = tables.slots[context][slot as usize];
+    let (frequency, first) = tables.ranges[context][usize::from(symbol) % SYMBOLS];
+    let mut next = u32::from(frequency) * (*state >> PRECISION) + slot - u32::from(first);
+    if next < LEAST {
+        next = next << 16 | words.take();
+    }
+    *state = next;
+    let magnitude = if symbol == ESCAPE { escaped(bits) } else { magnitude(symbol, scale.shift, bits) };
+    scale.follow(magnitude);
+    magnitude
 }
 
 /// For the training of the tables: each symbol in its context.
@@ -298,16 +326,18 @@ mod tests {
                 magnitudes.push(if size == 0 { 0 } else { (random ^ random >> 29) >> (64 - size) });
             }
         }
-        let levels: Vec<u32> = (0..13).collect();
+        let busy: Vec<(usize, u32)> = (0..13).filter(|c| *c != 5).map(|c| (c, c as u32 * 3)).collect();
         let mut code = Vec::new();
-        EntropyWriter::default().write(&tables, &levels, &magnitudes, ticks, &mut code);
-        let mut scales: Vec<Scale> = levels.iter().map(|l| Scale::new(*l)).collect();
-        let mut back: Vec<u64> =
-            magnitudes.iter().enumerate().map(|(i, m)| if i % ticks == 0 { *m } else { 0 }).collect();
-        assert_eq!(read(&tables, &code, &mut scales, &mut back, ticks), Some(()));
-        assert_eq!(back, magnitudes);
-        let mut scales: Vec<Scale> = levels.iter().map(|l| Scale::new(*l)).collect();
-        assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales, &mut back, ticks), None);
+        EntropyWriter::default().write(&tables, &busy, &magnitudes, ticks, &mut code);
+        let scales = || busy.iter().map(|(_, level)| Scale::new(*level)).collect::<Vec<Scale>>();
+        let mut back = vec![0; 12 * (ticks - 1)];
+        assert_eq!(read(&tables, &code, &mut scales(), &mut back), Some(()));
+        for (at, (column, _)) in busy.iter().enumerate() {
+            for tick in 1..ticks {
+                assert_eq!(back[(tick - 1) * 12 + at], magnitudes[column * ticks + tick], "{column} {tick}");
+            }
+        }
+        assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales(), &mut back), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod bits;
 mod block;
 mod entropy;
 mod predict;
+mod rare;
 mod relate;
 mod table;
 
@@ -43,7 +44,8 @@ pub(crate) struct Encoder {
     gaps: Vec<(u32, u32)>,
     forms: Vec<i64>,
     magnitudes: Vec<u64>,
-    levels: Vec<u32>,
+    /// Columns for the entropy code, with the levels that they start with.
+    busy: Vec<(usize, u32)>,
     search: Search,
     head: BitWriter,
     entropy: EntropyWriter,
@@ -70,9 +72,10 @@ impl Encoder {
         self.head.finish(out);
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        self.levels.clear();
-        self.levels.extend(self.lines.iter().map(|line| line.choice.level));
-        self.entropy.write(&TABLES, &self.levels, &self.magnitudes, ticks, out);
+        self.busy.clear();
+        let choices = self.lines.iter().map(|line| line.choice).enumerate();
+        self.busy.extend(choices.filter(|(_, c)| !c.rare).map(|(column, c)| (column, c.level)));
+        self.entropy.write(&TABLES, &self.busy, &self.magnitudes, ticks, out);
     }
 
     /// Sorts the columns and gathers the forms of those to be told.
@@ -137,7 +140,7 @@ impl Encoder {
             Some(column) => block::put_raw(bits, frame.column(column).iter().map(|c| block::cell_bits(*c))),
         };
         self.head.clear();
-        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &mut raw);
+        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &self.magnitudes, &mut raw);
     }
 }
 
@@ -149,12 +152,17 @@ pub(crate) struct Decoder {
     /// Column (times counted) and line of each told column.
     lines: Vec<(usize, Line)>,
     gaps: Vec<(u32, u32)>,
+    /// Place and magnitude of the remains of columns with few of them.
+    rare: Vec<(u32, u64)>,
     scales: Vec<Scale>,
+    /// Of the busy columns, tick by tick, without the first.
     magnitudes: Vec<u64>,
     forms: Vec<i64>,
     sums: Vec<f64>,
     told: Vec<i64>,
     order: Vec<usize>,
+    /// Place of each told column among the busy ones.
+    busy: Vec<usize>,
     numbers: Vec<i64>,
 }
 
@@ -170,9 +178,10 @@ impl Decoder {
         frame.set_ticks(&self.ticks);
         self.take_head(head, frame)?;
         self.scales.clear();
-        self.scales.extend(self.lines.iter().map(|(_, line)| Scale::new(line.choice.level)));
-        self.magnitudes.resize(self.lines.len() * ticks, 0);
-        entropy::read(&TABLES, rest, &mut self.scales, &mut self.magnitudes, ticks)?;
+        let busy = self.lines.iter().filter(|(_, line)| !line.choice.rare);
+        self.scales.extend(busy.map(|(_, line)| Scale::new(line.choice.level)));
+        self.magnitudes.resize(self.scales.len() * (ticks - 1), 0);
+        entropy::read(&TABLES, rest, &mut self.scales, &mut self.magnitudes)?;
         self.tell_all(ticks, frame)?;
         block::ticks(first_ns, &self.times, &mut self.ticks);
         frame.set_ticks(&self.ticks);
@@ -186,6 +195,7 @@ impl Decoder {
         let mut bits = BitReader::new(head);
         self.lines.clear();
         self.gaps.clear();
+        self.rare.clear();
         let mut column = 0;
         while column < columns {
             let zeros = usize::try_from(bits.take_gamma()?).ok()?;
@@ -200,7 +210,10 @@ impl Decoder {
                 break;
             }
             match block::take_kind(&mut bits)? {
-                Kind::Told => self.lines.push((column, block::take_line(&mut bits, &mut self.gaps)?)),
+                Kind::Told => {
+                    let line = block::take_line(&mut bits, ticks, &mut self.gaps, &mut self.rare)?;
+                    self.lines.push((column, line));
+                }
                 Kind::Whole(whole) => self.fill(frame, column, whole, whole as f64),
                 Kind::Bits(bits) => self.fill(frame, column, bits as i64, f64::from_bits(bits)),
                 Kind::Gap => self.fill(frame, column, 0, f64::NAN),
@@ -208,10 +221,7 @@ impl Decoder {
             }
             column += 1;
         }
-        let within = |(_, line): &(usize, Line)| {
-            self.gaps[line.gaps.0..line.gaps.1].iter().all(|(first, length)| (first + length) as usize <= ticks)
-        };
-        self.lines.iter().all(within).then_some(())
+        Some(())
     }
 
     fn fill(&mut self, frame: &mut Frame, column: usize, time: i64, cell: f64) {
@@ -252,6 +262,7 @@ impl Decoder {
         self.sums.resize(ticks, 0.0);
         self.told.resize(ticks, 0);
         self.numbers.resize(ticks, 0);
+        self.places();
         for group in 0..self.lines.len().div_ceil(GROUP) {
             let lines = group * GROUP..self.lines.len().min((group + 1) * GROUP);
             arrange(&self.lines[lines.clone()], &mut self.order)?;
@@ -264,15 +275,31 @@ impl Decoder {
         Some(())
     }
 
+    /// Numbers the busy columns.
+    fn places(&mut self) {
+        self.busy.clear();
+        let mut next = 0;
+        for (_, line) in &self.lines {
+            self.busy.push(next);
+            next += usize::from(!line.choice.rare);
+        }
+    }
+
     /// The form of a column from its magnitudes, its past and its parents.
     fn tell_column(&mut self, group: usize, line: usize, ticks: usize) {
-        let choice = self.lines[line].1.choice;
+        let (_, Line { choice, rare, .. }) = self.lines[line];
         let numbers = &mut self.numbers[..];
-        let magnitudes = &self.magnitudes[line * ticks..(line + 1) * ticks];
-        for (number, &magnitude) in numbers.iter_mut().zip(magnitudes) {
-            *number = if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
-        }
         numbers[0] = choice.first;
+        let signed = |magnitude| if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
+        if choice.rare {
+            numbers[1..].fill(0);
+            for &(at, magnitude) in &self.rare[rare.0..rare.1] {
+                numbers[1 + at as usize] = signed(magnitude);
+            }
+        } else {
+            let column = self.magnitudes.iter().skip(self.busy[line]).step_by(self.scales.len());
+            numbers[1..].iter_mut().zip(column).for_each(|(number, magnitude)| *number = signed(*magnitude));
+        }
         predict::unsmooth(numbers, choice.smoothing);
         if choice.divisor > 1 {
             numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(choice.divisor as i64));
@@ -353,8 +380,8 @@ mod tests {
                 if item == crate::Item::Frame {
                     encoder.encode(&frame, &mut Vec::new());
                     let columns = encoder.magnitudes.chunks_exact(frame.ticks().len());
-                    for (level, magnitudes) in encoder.levels.iter().zip(columns) {
-                        entropy::count(*level, &magnitudes[1..], &mut counts);
+                    for (line, magnitudes) in encoder.lines.iter().zip(columns).filter(|(l, _)| !l.choice.rare) {
+                        entropy::count(line.choice.level, &magnitudes[1..], &mut counts);
                     }
                 }
             }
@@ -363,6 +390,59 @@ mod tests {
         for row in counts {
             let row: Vec<String> = share_out(&row).iter().map(u16::to_string).collect();
             text += &format!("    [{},\n     {}],\n", row[..SYMBOLS / 2].join(", "), row[SYMBOLS / 2..].join(", "));
+        }
+        std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
+    }
+
+    /// Prints what the columns of the logs in `DWLOG_TRAIN` cost, dearest first.
+    #[test]
+    #[ignore = "a tool, not a test"]
+    fn prices() {
+        let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
+        let mut costs = std::collections::BTreeMap::<String, (u64, usize)>::new();
+        for path in paths.split(':') {
+            let mut reader = crate::Reader::open(std::path::Path::new(path)).expect("a log");
+            let (mut frame, mut encoder) = (Frame::default(), Encoder::default());
+            while let Some(item) = reader.next(&mut frame).expect("readable") {
+                if item != crate::Item::Frame {
+                    continue;
+                }
+                encoder.encode(&frame, &mut Vec::new());
+                let told = encoder.kinds.iter().enumerate().filter(|(_, k)| **k == Kind::Told).map(|(c, _)| c);
+                let columns = encoder.magnitudes.chunks_exact(frame.ticks().len());
+                for ((column, line), magnitudes) in told.zip(&encoder.lines).zip(columns) {
+                    let mut bits = BitWriter::default();
+                    block::put_columns(&mut bits, &[Kind::Told], &[*line], &encoder.gaps, magnitudes, &mut |_, _| {});
+                    let mut head = Vec::new();
+                    bits.finish(&mut head);
+                    let code = match line.choice.rare {
+                        true => 0,
+                        false => TABLES.price(line.choice.level, &magnitudes[1..], u64::MAX),
+                    };
+                    let changed =
+                        |c: usize| frame.column(c).windows(2).filter(|w| w[0].to_bits() != w[1].to_bits()).count();
+                    let (name, changed) = match column.checked_sub(TIMES) {
+                        None => (format!("time {column}"), 0),
+                        Some(c) => {
+                            let series = &frame.schema().series[c];
+                            (format!("{} {}", series.counter, series.instance), changed(c))
+                        }
+                    };
+                    let cost = costs.entry(name).or_default();
+                    cost.0 += head.len() as u64 * 8 + code / 16;
+                    cost.1 += changed;
+                }
+            }
+        }
+        let mut costs: Vec<_> = costs.into_iter().collect();
+        costs.sort_by_key(|(_, (bits, _))| std::cmp::Reverse(*bits));
+        let mut text = String::new();
+        for (name, (bits, changed)) in costs {
+            text += &format!(
+                "{:8} bytes {changed:7} changed {:6.2} bits  {name}\n",
+                bits / 8,
+                bits as f64 / changed.max(1) as f64
+            );
         }
         std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
     }

@@ -12,6 +12,7 @@
 
 use super::entropy::{Scale, Tables};
 use super::predict::{Factor, MOST_PARENTS, Parents, SMOOTHINGS, smooth, tell};
+use super::rare;
 use crate::bits::zigzag;
 
 /// Most columns that are related to each other; wider schemas are searched in
@@ -19,6 +20,8 @@ use crate::bits::zigzag;
 pub(super) const GROUP: usize = 256;
 /// Steps without a gain after which the search for a column ends.
 const PATIENCE: usize = 2;
+/// What it is worth, sixteenths of a bit, that few remains are read quickly.
+const RARE_BONUS: u64 = 8 * 16;
 /// What a parent costs, sixteenths of a bit.
 const PRICE_WHOLE: u64 = (9 + 4) * 16;
 const PRICE_FLOAT: u64 = (9 + 16) * 16;
@@ -34,6 +37,8 @@ pub(super) struct Choice {
     pub unsigned: bool,
     pub level: u32,
     pub first: i64,
+    /// Few remains are other than 0: each is told with its place.
+    pub rare: bool,
 }
 
 /// Scratch of the search.
@@ -243,10 +248,13 @@ impl Trial {
             let level = starting_level(&self.magnitudes);
             let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
             let Some(room) = least.checked_sub(extra) else { continue };
-            let price = tables.price(level, &self.magnitudes[1..], room);
+            let told_rare = rare::price(&self.magnitudes[1..]);
+            let told_all = tables.price(level, &self.magnitudes[1..], room.min(told_rare.unwrap_or(room)));
+            let rare = told_rare.is_some_and(|price| price <= told_all + RARE_BONUS);
+            let price = if rare { told_rare.unwrap_or(told_all) } else { told_all };
             if price < room {
                 *least = price + extra;
-                *choice = Choice { parents, smoothing, divisor, unsigned, level, first };
+                *choice = Choice { parents, smoothing, divisor, unsigned, level, first, rare };
                 best.copy_from_slice(&self.magnitudes);
             }
         }

@@ -61,6 +61,10 @@ pub struct Seen {
     pub ticks: Vec<Tick>,
     /// Bits of the cells, row by row; every NaN the same.
     pub rows: Vec<Vec<u64>>,
+    /// Schema of each row.
+    pub schemas: Vec<Arc<Schema>>,
+    /// Frames that brought them.
+    pub frames: usize,
     pub notes: Vec<Note>,
     pub damages: Vec<Damage>,
 }
@@ -78,10 +82,12 @@ impl Seen {
                 Item::Note(note) => seen.notes.push(note),
                 Item::Damage(damage) => seen.damages.push(damage),
                 Item::Frame => {
+                    seen.frames += 1;
                     for (at, tick) in frame.ticks().iter().enumerate() {
                         let width = frame.schema().series.len();
                         seen.rows.push((0..width).map(|c| bits(frame.column(c)[at])).collect());
                         seen.ticks.push(*tick);
+                        seen.schemas.push(frame.schema().clone());
                     }
                 }
             }

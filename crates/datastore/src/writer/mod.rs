@@ -1,24 +1,30 @@
 //! The recorder's side of a log.
 
+mod buffer;
+mod segment;
+mod tail_file;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diskwright_base::{Frame, Note, Schema, Tick};
+use diskwright_base::{Note, Schema, Tick};
 
 use crate::codec;
 use crate::error::StoreError;
 use crate::format::{
-    BLOCK, BlockHead, End, HEAD_SPAN, Head, MAX_SERIES, MAX_TICKS, Role, TAIL, close_record, open_record, segment_name,
-    segment_number,
+    BLOCK, BlockHead, MAX_SERIES, MAX_TICKS, TAIL, close_record, open_record, segment_name, segment_number,
 };
 use crate::lock::Lock;
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
-use crate::output::{Fault, Output};
+use crate::output::Fault;
 use crate::recover::{self, TailContent};
 use crate::retention;
 use crate::schema::StoredSchema;
 use crate::tail;
+use buffer::Buffer;
+use segment::Segment;
+use tail_file::Tail;
 
 /// How a log is written.
 #[derive(Clone, Debug)]
@@ -41,7 +47,7 @@ pub struct WriterOptions {
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
         WriterOptions {
-            block_ticks: 120,
+            block_ticks: 240,
             segment_span: Duration::from_secs(3600),
             keep_age: None,
             keep_bytes: None,
@@ -61,47 +67,12 @@ pub enum State {
     Paused,
 }
 
-/// Most cells held in memory for a block (8 bytes each).
-const MOST_HELD: usize = 1 << 19;
 /// Most bytes of notes held in memory.
 const MOST_NOTES: usize = 1 << 20;
 /// Most different notes repeated in each segment.
 const MOST_STANDING: usize = 64;
 /// Largest segment, bytes.
 const MOST_SEGMENT: u64 = 1 << 26;
-
-/// The segment being written.
-#[derive(Debug)]
-struct Segment {
-    out: Output,
-    /// The schema that its blocks follow now.
-    schema: Option<StoredSchema>,
-    covered_ns: u64,
-    least_ns: i64,
-    most_ns: i64,
-}
-
-impl Segment {
-    /// Behind its blocks a schema stands a second time, so that no single
-    /// damage can make all of them unreadable.
-    fn repeat_schema(&self, out: &mut Vec<u8>) {
-        if let Some(stored) = &self.schema {
-            out.extend_from_slice(&stored.record);
-        }
-    }
-}
-
-/// The tail being written.
-#[derive(Debug)]
-struct Tail {
-    out: Output,
-    /// Schema that it ends with, if any.
-    schema: Option<u64>,
-    /// Where it is cut back to: behind its head and, where it has one there,
-    /// this schema. So it is never without a head.
-    base: u64,
-    base_schema: Option<u64>,
-}
 
 /// A stretch that could not be recorded.
 #[derive(Debug)]
@@ -120,9 +91,10 @@ pub struct Writer {
     _lock: Lock,
     segment: Option<Segment>,
     tail: Option<Tail>,
-    schema: Option<StoredSchema>,
     next: recover::Next,
-    frame: Frame,
+    /// Schema of the ticks to come.
+    stored: Option<StoredSchema>,
+    buffer: Buffer,
     notes: Vec<StoredNote>,
     notes_bytes: usize,
     standing: Vec<Note>,
@@ -145,15 +117,17 @@ impl Writer {
         let lock = Lock::take(dir)?;
         let numbers = retention::segments(dir)?;
         let next = recover::next(dir, &numbers)?;
+        let options = settle(options);
+        let block_ticks = options.block_ticks;
         let mut writer = Writer {
             dir: dir.to_owned(),
-            options: settle(options),
+            options,
             _lock: lock,
             segment: None,
             tail: None,
-            schema: None,
             next,
-            frame: Frame::default(),
+            stored: None,
+            buffer: Buffer::new(block_ticks),
             notes: Vec::new(),
             notes_bytes: 0,
             standing: Vec::new(),
@@ -189,7 +163,7 @@ impl Writer {
                 return Ok(State::Paused);
             }
         }
-        if self.frame.is_full() {
+        if self.buffer.frame().is_full() {
             // Where this fails for want of space the tail has the ticks, and
             // the next push tries again.
             self.pausing(Writer::complete)?;
@@ -228,7 +202,7 @@ impl Writer {
     pub fn flush(&mut self) -> Result<State, StoreError> {
         self.pausing(|writer| {
             writer.complete()?;
-            writer.segment.as_ref().map_or(Ok(()), |segment| segment.out.sync())
+            writer.segment.as_ref().map_or(Ok(()), Segment::sync)
         })
     }
 
@@ -245,7 +219,7 @@ impl Writer {
         let done = self.tell_of_pause().and_then(|()| self.complete()).and_then(|()| self.end_segment());
         done.map_err(|fault| fault.into_error(&dir))?;
         if let Some(tail) = self.tail.take() {
-            std::fs::remove_file(&tail.out.path).map_err(|e| StoreError::io(&tail.out.path, e))?;
+            std::fs::remove_file(tail.path()).map_err(|e| StoreError::io(tail.path(), e))?;
         }
         Ok(())
     }
@@ -260,116 +234,74 @@ impl Writer {
     }
 
     fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), Fault> {
-        let same = self.schema.as_ref().is_some_and(|s| Arc::ptr_eq(&s.schema, schema) || s.schema == *schema);
-        let falls = self.frame.ticks().last().is_some_and(|last| tick.time_ns < last.time_ns);
-        if !same || falls || self.frame.is_full() {
-            self.complete()?;
-        }
-        if !same {
-            self.adopt(schema)?;
-        }
-        self.ready_segment()?;
+        self.prepare(schema, &tick)?;
         self.ready_tail()?;
         self.tell_of_pause()?;
-        let Some(id) = self.schema.as_ref().map(|s| s.id) else { return Ok(()) };
+        let (Some(stored), Some(tail)) = (&self.stored, &mut self.tail) else { return Ok(()) };
         self.record.clear();
-        tail::write(&mut self.record, self.next.tick, id, &tick, row);
-        if let Some(tail) = &mut self.tail {
-            tail.out.append(&self.record)?;
-        }
-        self.frame.push(tick, row);
+        tail::write(&mut self.record, self.next.tick, stored.id, &tick, row);
+        tail.append(&self.record)?;
+        self.buffer.push(tick, row);
         self.next.tick += 1;
         Ok(())
     }
 
-    /// Takes another schema; the frame must be empty.
-    fn adopt(&mut self, schema: &Arc<Schema>) -> Result<(), Fault> {
-        let series = schema.series.len();
-        let too_wide = || Fault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
-        let stored = StoredSchema::new(schema).ok_or_else(too_wide)?;
-        let ticks = self.options.block_ticks.min(MOST_HELD / series.max(1));
-        self.frame.reset(schema.clone(), ticks);
-        self.schema = Some(stored);
+    /// Makes buffer and segment ready for a tick, if need be by writing what
+    /// is held.
+    fn prepare(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), Fault> {
+        if self.buffer.is_done_before(tick) {
+            self.complete()?;
+        }
+        let same = |stored: &StoredSchema| Arc::ptr_eq(&stored.schema, schema) || stored.schema == *schema;
+        if !self.stored.as_ref().is_some_and(same) {
+            let series = schema.series.len();
+            let too_wide = || Fault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
+            self.stored = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
+        }
+        // A block may only have schemas that stand before it.
+        self.ready_segment()?;
+        let Some(stored) = &self.stored else { return Ok(()) };
+        if !self.buffer.adopt(stored) {
+            self.complete()?;
+            self.ready_segment()?;
+            if let Some(stored) = &self.stored {
+                self.buffer.adopt(stored);
+            }
+        }
         Ok(())
     }
 
     /// Sees to it that there is a segment and that it has the schema.
     fn ready_segment(&mut self) -> Result<(), Fault> {
-        if let Some(segment) = &mut self.segment {
-            if let Some(stored) = &self.schema
-                && segment.schema.as_ref().is_none_or(|s| s.id != stored.id)
-            {
-                self.record.clear();
-                segment.repeat_schema(&mut self.record);
-                self.record.extend_from_slice(&stored.record);
-                segment.out.append(&self.record)?;
-                segment.schema = Some(stored.clone());
-            }
-            return Ok(());
-        }
-        self.record.clear();
-        let next = self.next;
-        // What is held comes later in this segment, with numbers it has already.
-        let next_note = next.note - self.notes.len() as u64;
-        let next_tick = next.tick - self.frame.ticks().len() as u64;
-        Head { role: Role::Segment, segment: next.segment, next_tick, next_note }.write(&mut self.record);
-        if let Some(stored) = &self.schema {
-            self.record.extend_from_slice(&stored.record);
-        }
-        if !self.standing.is_empty() {
+        if self.segment.is_none() {
+            // What is held comes later in this segment, with numbers it has already.
+            let next = recover::Next {
+                segment: self.next.segment,
+                tick: self.next.tick - self.buffer.frame().ticks().len() as u64,
+                note: self.next.note - self.notes.len() as u64,
+            };
             let repeat = |note: &Note| StoredNote { flags: self.flags(note) | REPEATED, note: note.clone() };
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
-            let notes: Vec<StoredNote> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
-            notes::write(&mut self.record, &mut self.plain, next_note, &notes);
+            let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
+            let path = self.dir.join(segment_name(next.segment));
+            self.segment = Some(Segment::create(path, next, &standing, &mut self.plain)?);
+            self.next.segment += 1;
         }
-        let mut out = Output::create(self.dir.join(segment_name(next.segment)))?;
-        if let Err(fault) = out.append(&self.record) {
-            // An empty file is left where even this fails; readers pass it over.
-            let _ = std::fs::remove_file(&out.path);
-            return Err(fault);
+        match (&mut self.segment, &self.stored) {
+            (Some(segment), Some(stored)) => segment.ready(stored),
+            _ => Ok(()),
         }
-        self.next.segment += 1;
-        self.segment =
-            Some(Segment { out, schema: self.schema.clone(), covered_ns: 0, least_ns: i64::MAX, most_ns: i64::MIN });
-        Ok(())
     }
 
     /// Sees to it that there is a tail and that it has the schema.
     fn ready_tail(&mut self) -> Result<(), Fault> {
         if self.tail.is_none() {
-            let out = Output::create(self.dir.join(TAIL))?;
-            self.tail = Some(Tail { out, schema: None, base: 0, base_schema: None });
+            self.tail = Some(Tail::create(self.dir.join(TAIL), self.next)?);
         }
-        let Some(tail) = &mut self.tail else { return Ok(()) };
-        if tail.out.end == 0 {
-            self.record.clear();
-            let (segment, next_tick, next_note) = (self.next.segment, self.next.tick, self.next.note);
-            Head { role: Role::Tail, segment, next_tick, next_note }.write(&mut self.record);
-            tail.out.append(&self.record)?;
-            tail.base = tail.out.end;
+        match (&mut self.tail, &self.stored) {
+            (Some(tail), Some(stored)) => tail.ready(stored),
+            _ => Ok(()),
         }
-        let Some(stored) = self.schema.as_ref().filter(|stored| tail.schema != Some(stored.id)) else {
-            return Ok(());
-        };
-        let empty = tail.out.end == tail.base;
-        if empty && tail.base > HEAD_SPAN {
-            tail.out.cut(HEAD_SPAN)?;
-            (tail.base, tail.base_schema) = (HEAD_SPAN, None);
-        }
-        tail.out.append(&stored.record)?;
-        tail.schema = Some(stored.id);
-        if empty {
-            (tail.base, tail.base_schema) = (tail.out.end, tail.schema);
-        }
-        Ok(())
-    }
-
-    /// Empties the tail: a block has its ticks and notes now.
-    fn cut_tail(&mut self) -> Result<(), Fault> {
-        let Some(tail) = &mut self.tail else { return Ok(()) };
-        tail.out.cut(tail.base)?;
-        tail.schema = tail.base_schema;
-        Ok(())
     }
 
     fn note_to_tail(&mut self, index: usize) -> Result<(), Fault> {
@@ -377,10 +309,7 @@ impl Writer {
         let number = self.next.note - (self.notes.len() - index) as u64;
         self.record.clear();
         notes::write(&mut self.record, &mut self.plain, number, &self.notes[index..=index]);
-        match &mut self.tail {
-            Some(tail) => tail.out.append(&self.record),
-            None => Ok(()),
-        }
+        self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
     }
 
     /// Says in the log what a full disk cost, now that it takes things again.
@@ -407,7 +336,7 @@ impl Writer {
 
     /// Writes the held notes and ticks to the segment.
     fn complete(&mut self) -> Result<(), Fault> {
-        if self.frame.is_empty() && self.notes.is_empty() {
+        if self.buffer.frame().is_empty() && self.notes.is_empty() {
             return Ok(());
         }
         self.ready_segment()?;
@@ -418,38 +347,37 @@ impl Writer {
         }
         self.block_record();
         let Some(segment) = &mut self.segment else { return Ok(()) };
-        segment.out.append(&self.record)?;
-        if let (Some(first), Some(last)) = (self.frame.ticks().first(), self.frame.ticks().last()) {
-            segment.least_ns = segment.least_ns.min(first.time_ns);
-            segment.most_ns = segment.most_ns.max(last.time_ns);
-        }
-        let elapsed = |sum: u64, tick: &Tick| sum.saturating_add(tick.elapsed_ns);
-        segment.covered_ns = self.frame.ticks().iter().fold(segment.covered_ns, elapsed);
-        let full = u128::from(segment.covered_ns) >= self.options.segment_span.as_nanos();
-        let full = full || segment.out.end >= segment_bytes(&self.options);
-        self.frame.clear();
+        segment.append(&self.record, self.buffer.frame().ticks())?;
+        let full = segment.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
+        self.buffer.clear();
         self.notes.clear();
         self.notes_bytes = 0;
-        self.cut_tail()?;
+        if let Some(tail) = &mut self.tail {
+            tail.cut()?;
+        }
         if full { self.end_segment() } else { Ok(()) }
     }
 
-    /// Appends the frame to the record in the making.
+    /// Appends the held ticks to the record in the making.
     fn block_record(&mut self) {
-        let ticks = self.frame.ticks();
-        let (Some(first), Some(last), Some(stored)) = (ticks.first(), ticks.last(), &self.schema) else { return };
+        let frame = self.buffer.frame();
+        let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
         let start = open_record(&mut self.record);
         let head = BlockHead {
-            first_tick: self.next.tick - ticks.len() as u64,
+            first_tick: self.next.tick - frame.ticks().len() as u64,
             from_ns: first.time_ns,
             to_ns: last.time_ns,
-            schema: stored.id,
             next_note: self.next.note,
-            ticks: ticks.len(),
-            columns: self.frame.schema().series.len(),
+            ticks: frame.ticks().len(),
+            columns: frame.schema().series.len(),
+            parts: self.buffer.parts().len(),
         };
         head.write(&mut self.record);
-        self.encoder.encode(&self.frame, &mut self.record);
+        for part in self.buffer.parts() {
+            self.record.extend_from_slice(&part.schema.to_le_bytes());
+            self.record.extend_from_slice(&(part.ticks as u16).to_le_bytes());
+        }
+        self.encoder.encode(frame, &mut self.record);
         let fits = close_record(&mut self.record, start, BLOCK);
         assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
     }
@@ -457,14 +385,10 @@ impl Writer {
     /// Closes the segment, if there is one, and deletes what is too old.
     fn end_segment(&mut self) -> Result<(), Fault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
-        self.record.clear();
-        segment.repeat_schema(&mut self.record);
-        let (least_ns, most_ns) = (segment.least_ns, segment.most_ns);
-        End { next_tick: self.next.tick, least_ns, most_ns }.write(&mut self.record);
-        segment.out.append(&self.record)?;
+        let newest = segment.close(self.next.tick)?;
         self.segment = None;
         let age = self.options.keep_age.map(|age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-        let keep_from = age.filter(|_| least_ns <= most_ns).map(|age| most_ns.saturating_sub(age));
+        let keep_from = age.zip(newest).map(|(age, newest)| newest.saturating_sub(age));
         retention::trim(&self.dir, self.options.keep_bytes, keep_from).map_err(Fault::Fatal)
     }
 
@@ -506,17 +430,12 @@ impl Writer {
             let (row, rest) = cells.split_at(taken.columns);
             cells = rest;
             let Some(schema) = left.schema(taken).filter(|_| taken.number >= self.next.tick) else { continue };
-            let same = self.schema.as_ref().is_some_and(|s| s.id == taken.schema);
-            let falls = self.frame.ticks().last().is_some_and(|last| taken.tick.time_ns < last.time_ns);
-            let skips = taken.number != self.next.tick;
-            if !same || falls || skips || self.frame.is_full() {
+            if taken.number != self.next.tick {
                 self.complete()?;
             }
-            if !same {
-                self.adopt(schema)?;
-            }
+            self.prepare(schema, &taken.tick)?;
             self.next.tick = taken.number.saturating_add(1);
-            self.frame.push(taken.tick, row);
+            self.buffer.push(taken.tick, row);
         }
         self.complete()?;
         // From here on the directory is a log, for whoever sets a bookmark.

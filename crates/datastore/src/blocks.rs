@@ -1,0 +1,101 @@
+//! From a block to frames: one a part, each under its own schema.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Schema};
+
+use crate::codec::Decoder;
+use crate::format::BlockHead;
+use crate::union;
+
+/// Schema and number of ticks of a part.
+pub(crate) type BlockPart = (Arc<Schema>, usize);
+
+/// Ticks of a decoded block that are still to be given out.
+#[derive(Debug)]
+struct Part {
+    schema: Arc<Schema>,
+    ticks: Range<usize>,
+    /// Where its columns stand in the block; `None`: they are the block.
+    columns: Option<Vec<usize>>,
+}
+
+/// Decodes blocks and hands them out part by part.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    decoder: Decoder,
+    /// A block of several parts, under the union of their schemas.
+    block: Frame,
+    parts: VecDeque<Part>,
+}
+
+impl Blocks {
+    /// True while a part is still to be given out.
+    pub fn is_open(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Decodes a block: one of a single part into `frame`, another to be
+    /// copied from. False where it is damaged.
+    pub fn decode(&mut self, head: &BlockHead, parts: Vec<BlockPart>, code: &[u8], frame: &mut Frame) -> bool {
+        self.parts.clear();
+        if let [(schema, ticks)] = &parts[..] {
+            if schema.series.len() != head.columns {
+                return false;
+            }
+            frame.reset(schema.clone(), head.ticks);
+            self.parts.push_back(Part { schema: schema.clone(), ticks: 0..*ticks, columns: None });
+            return self.sound(head, code, frame);
+        }
+        let mut all = Schema::default();
+        let mut index = HashMap::new();
+        let mut from = 0;
+        for (schema, ticks) in parts {
+            let columns = Some(union::join(&mut all, &mut index, &schema.series));
+            self.parts.push_back(Part { schema, ticks: from..from + ticks, columns });
+            from += ticks;
+        }
+        if all.series.len() != head.columns {
+            self.parts.clear();
+            return false;
+        }
+        let mut block = std::mem::take(&mut self.block);
+        block.reset(Arc::new(all), head.ticks);
+        let sound = self.sound(head, code, &mut block);
+        self.block = block;
+        sound
+    }
+
+    fn sound(&mut self, head: &BlockHead, code: &[u8], frame: &mut Frame) -> bool {
+        let sound = self.decoder.decode(code, head.from_ns, head.ticks, frame).is_some();
+        if !sound {
+            self.parts.clear();
+        }
+        sound
+    }
+
+    /// Gives out the next part that has ticks from `from_ns` to `to_ns`; false
+    /// when none is left.
+    pub fn next_part(&mut self, frame: &mut Frame, from_ns: i64, to_ns: i64) -> bool {
+        while let Some(part) = self.parts.pop_front() {
+            if let Some(columns) = &part.columns {
+                let ticks = part.ticks;
+                frame.reset(part.schema, ticks.len());
+                frame.set_ticks(&self.block.ticks()[ticks.clone()]);
+                for (column, &from) in columns.iter().enumerate() {
+                    frame.column_mut(column).copy_from_slice(&self.block.column(from)[ticks.clone()]);
+                }
+            }
+            let inside = |time: i64| time >= from_ns && time <= to_ns;
+            let first = frame.ticks().iter().position(|t| inside(t.time_ns));
+            let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
+            if let (Some(first), Some(last)) = (first, last) {
+                frame.keep(first..last + 1);
+                return true;
+            }
+        }
+        false
+    }
+}

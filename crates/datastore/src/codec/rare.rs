@@ -1,0 +1,115 @@
+//! Columns in which hardly anything remains to be told: each magnitude other
+//! than 0 with its distance from the one before.
+
+use super::bits::{BitReader, BitWriter};
+
+/// More remains than one in so many are not told this way.
+const SHARE: usize = 8;
+
+/// How many magnitudes are not 0, and the low bits that suit their distances
+/// and sizes; `None` where there are too many.
+fn survey(magnitudes: &[u64]) -> Option<(usize, u32, u32)> {
+    let mut count = 0;
+    let mut sizes = 0;
+    for magnitude in magnitudes.iter().filter(|m| **m != 0) {
+        count += 1;
+        sizes += magnitude.ilog2();
+        if count * SHARE > magnitudes.len() {
+            return None;
+        }
+    }
+    let distance = (magnitudes.len() / (count + 1)).max(1).ilog2();
+    Some((count, distance.saturating_sub(1), (sizes / count.max(1) as u32).saturating_sub(1)))
+}
+
+/// Bits of a number: its low bits as they are, the rest by its size.
+fn length(number: u64, low: u32) -> u32 {
+    low + 1 + 2 * ((number >> low) + 1).ilog2()
+}
+
+fn put(bits: &mut BitWriter, number: u64, low: u32) {
+    bits.put(number, low);
+    bits.put_gamma(number >> low);
+}
+
+fn take(bits: &mut BitReader, low: u32) -> Option<u64> {
+    let part = bits.take(low);
+    let high = bits.take_gamma()?;
+    (high << low >> low == high).then_some(high << low | part)
+}
+
+/// What the magnitudes cost, sixteenths of a bit; `None` where there are too many.
+pub(super) fn price(magnitudes: &[u64]) -> Option<u64> {
+    let (count, near, low) = survey(magnitudes)?;
+    let mut sum = length(count as u64, 0) + if count > 0 { 10 } else { 0 };
+    let mut last = 0;
+    for (at, magnitude) in magnitudes.iter().enumerate().filter(|(_, m)| **m != 0) {
+        sum += length((at - last) as u64, near) + length(magnitude - 1, low);
+        last = at;
+    }
+    Some(u64::from(sum) * 16)
+}
+
+/// Writes the magnitudes.
+pub(super) fn write(bits: &mut BitWriter, magnitudes: &[u64]) {
+    let (count, near, low) = survey(magnitudes).expect("priced before");
+    bits.put_gamma(count as u64);
+    if count > 0 {
+        bits.put(u64::from(near), 4);
+        bits.put(u64::from(low), 6);
+    }
+    let mut last = 0;
+    for (at, magnitude) in magnitudes.iter().enumerate().filter(|(_, m)| **m != 0) {
+        put(bits, (at - last) as u64, near);
+        put(bits, magnitude - 1, low);
+        last = at;
+    }
+}
+
+/// Appends place and magnitude of each that is not 0; `None` where the bits
+/// tell of places that there are not.
+pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64)>) -> Option<()> {
+    let count = bits.take_gamma()?;
+    if count == 0 {
+        return Some(());
+    }
+    let near = bits.take_few(4) as u32;
+    let low = bits.take_few(6) as u32;
+    let mut last = 0;
+    for _ in 0..count {
+        let at = take(bits, near)?.checked_add(last)?;
+        let magnitude = take(bits, low)?.checked_add(1)?;
+        if at + 1 >= ticks as u64 || bits.is_overrun() {
+            return None;
+        }
+        found.push((at as u32, magnitude));
+        last = at;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_magnitudes_come_back_at_their_price() {
+        for (step, size) in [(9, 1u64), (40, 3000), (17, u64::MAX / 8), (1000, 5)] {
+            let magnitude = |at: usize| if at.is_multiple_of(step) { size + at as u64 } else { 0 };
+            let magnitudes: Vec<u64> = (0..239).map(magnitude).collect();
+            let mut bits = BitWriter::default();
+            write(&mut bits, &magnitudes);
+            let mut bytes = Vec::new();
+            bits.finish(&mut bytes);
+            let price = price(&magnitudes).expect("few");
+            assert_eq!(bytes.len() as u64, price.div_ceil(16 * 8));
+            let mut found = Vec::new();
+            assert_eq!(read(&mut BitReader::new(&bytes), 240, &mut found), Some(()));
+            let mut back = vec![0; 239];
+            found.iter().for_each(|(at, magnitude)| back[*at as usize] = *magnitude);
+            assert_eq!(back, magnitudes);
+        }
+        assert_eq!(price(&[1; 100]), None);
+        assert_eq!(price(&[0; 100]), Some(16));
+    }
+}

@@ -1,0 +1,126 @@
+//! The ticks that wait to become a block. When devices come or go while they
+//! wait, the block does not end: it gets the columns of both schemas, and the
+//! ticks of each schema make a part of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Tick};
+
+use crate::format::{MOST_HELD, MOST_PARTS};
+use crate::schema::StoredSchema;
+use crate::union;
+
+/// Ticks under one schema.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub schema: u64,
+    pub ticks: usize,
+}
+
+/// The waiting ticks.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    /// Under the union of the parts' schemas.
+    frame: Frame,
+    parts: Vec<Part>,
+    /// Where the present schema's columns stand in the union; `None` where
+    /// they are the union.
+    columns: Option<Vec<usize>>,
+    row: Vec<f64>,
+    most_ticks: usize,
+}
+
+impl Buffer {
+    /// A buffer for blocks of `most_ticks`.
+    pub fn new(most_ticks: usize) -> Buffer {
+        Buffer { most_ticks, ..Buffer::default() }
+    }
+
+    /// The ticks and cells under the union.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The parts, some of which may have got no tick.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// True when the block should be written first: no tick fits, or time falls.
+    pub fn is_done_before(&self, tick: &Tick) -> bool {
+        self.frame.is_full() || self.frame.ticks().last().is_some_and(|last| tick.time_ns < last.time_ns)
+    }
+
+    /// Takes the schema of the ticks to come. False when the block should be
+    /// written first.
+    pub fn adopt(&mut self, stored: &StoredSchema) -> bool {
+        if self.parts.last().is_some_and(|part| part.schema == stored.id) {
+            return true;
+        }
+        if self.frame.is_empty() {
+            let ticks = self.most_ticks.min(MOST_HELD / stored.schema.series.len().max(1));
+            self.frame.reset(stored.schema.clone(), ticks);
+            self.columns = None;
+            self.parts.clear();
+        } else if !self.widen(stored) {
+            return false;
+        }
+        self.parts.push(Part { schema: stored.id, ticks: 0 });
+        true
+    }
+
+    /// Gives the waiting ticks the columns that only `stored` has.
+    fn widen(&mut self, stored: &StoredSchema) -> bool {
+        let before = self.frame.schema().clone();
+        let series = &stored.schema.series;
+        let mut index: HashMap<_, usize> = before.series.iter().enumerate().map(|(i, s)| (union::key(s), i)).collect();
+        let mut all = (*before).clone();
+        let columns = union::join(&mut all, &mut index, series);
+        let held = self.frame.ticks().len();
+        let ticks = self.most_ticks.min(MOST_HELD / all.series.len().max(1));
+        // Two machines' worth of columns in one block would help nobody.
+        let alike = all.series.len() <= 2 * series.len().max(1);
+        if self.parts.len() == MOST_PARTS || ticks <= held || !alike {
+            return false;
+        }
+        let mut wide = Frame::new(Arc::new(all), ticks);
+        wide.set_ticks(self.frame.ticks());
+        for column in 0..wide.schema().series.len() {
+            match column < before.series.len() {
+                true => wide.column_mut(column).copy_from_slice(self.frame.column(column)),
+                false => wide.column_mut(column).fill(f64::NAN),
+            }
+        }
+        self.frame = wide;
+        self.columns = Some(columns);
+        true
+    }
+
+    /// Adds a tick under the present schema.
+    pub fn push(&mut self, tick: Tick, row: &[f64]) {
+        match &self.columns {
+            None => self.frame.push(tick, row),
+            Some(columns) => {
+                self.row.clear();
+                self.row.resize(self.frame.schema().series.len(), f64::NAN);
+                for (&column, &cell) in columns.iter().zip(row) {
+                    self.row[column] = cell;
+                }
+                self.frame.push(tick, &self.row);
+            }
+        }
+        if let Some(part) = self.parts.last_mut() {
+            part.ticks += 1;
+        }
+    }
+
+    /// Forgets the ticks, and the columns of schemas that have passed.
+    pub fn clear(&mut self) {
+        self.frame.clear();
+        match self.parts.len() {
+            1 => self.parts[0].ticks = 0,
+            _ => self.parts.clear(),
+        }
+    }
+}

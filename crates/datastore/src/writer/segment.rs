@@ -1,0 +1,97 @@
+//! The segment being written.
+
+use std::path::PathBuf;
+
+use diskwright_base::Tick;
+
+use crate::format::{End, Head, Role};
+use crate::notes::{self, StoredNote};
+use crate::output::{Fault, Output};
+use crate::recover::Next;
+use crate::schema::StoredSchema;
+
+/// Bytes of schemas after which another segment is begun: they are written twice.
+const MOST_SCHEMAS: usize = 1 << 16;
+
+/// A segment file and what its closing record will say.
+#[derive(Debug)]
+pub(super) struct Segment {
+    out: Output,
+    /// Its first schema, which needs no other.
+    base: Option<StoredSchema>,
+    /// Ids of the schemas that it has.
+    known: Vec<u64>,
+    /// Their records, to stand once more behind the blocks.
+    schemas: Vec<u8>,
+    covered_ns: u64,
+    least_ns: i64,
+    most_ns: i64,
+}
+
+impl Segment {
+    /// Makes the file with its head and the notes that describe the machine.
+    pub fn create(path: PathBuf, next: Next, standing: &[StoredNote], plain: &mut Vec<u8>) -> Result<Segment, Fault> {
+        let mut record = Vec::new();
+        Head { role: Role::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
+            .write(&mut record);
+        if !standing.is_empty() {
+            notes::write(&mut record, plain, next.note, standing);
+        }
+        let mut out = Output::create(path)?;
+        if let Err(fault) = out.append(&record) {
+            // An empty file is left where even this fails; readers pass it over.
+            let _ = std::fs::remove_file(&out.path);
+            return Err(fault);
+        }
+        let (known, schemas) = (Vec::new(), Vec::new());
+        Ok(Segment { out, base: None, known, schemas, covered_ns: 0, least_ns: i64::MAX, most_ns: i64::MIN })
+    }
+
+    /// Sees to it that the schema stands before the blocks that follow it.
+    pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), Fault> {
+        if self.known.contains(&stored.id) {
+            return Ok(());
+        }
+        let record = match &self.base {
+            None => stored.record.clone(),
+            Some(base) => stored.record_after(base),
+        };
+        self.out.append(&record)?;
+        self.schemas.extend_from_slice(&record);
+        self.known.push(stored.id);
+        if self.base.is_none() {
+            self.base = Some(stored.clone());
+        }
+        Ok(())
+    }
+
+    /// Appends notes and a block with these ticks.
+    pub fn append(&mut self, records: &[u8], ticks: &[Tick]) -> Result<(), Fault> {
+        self.out.append(records)?;
+        if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
+            self.least_ns = self.least_ns.min(first.time_ns);
+            self.most_ns = self.most_ns.max(last.time_ns);
+        }
+        let elapsed = |sum: u64, tick: &Tick| sum.saturating_add(tick.elapsed_ns);
+        self.covered_ns = ticks.iter().fold(self.covered_ns, elapsed);
+        Ok(())
+    }
+
+    /// True when it covers more time, or is longer, than it should.
+    pub fn is_full(&self, span_ns: u128, bytes: u64) -> bool {
+        u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schemas.len() > MOST_SCHEMAS
+    }
+
+    /// Appends the closing records; gives the greatest wall time of its ticks.
+    pub fn close(&mut self, next_tick: u64) -> Result<Option<i64>, Fault> {
+        let mut record = self.schemas.clone();
+        End { next_tick, least_ns: self.least_ns, most_ns: self.most_ns }.write(&mut record);
+        self.out.append(&record)?;
+        Ok((self.least_ns <= self.most_ns).then_some(self.most_ns))
+    }
+
+    /// Waits until the device has it.
+    pub fn sync(&self) -> Result<(), Fault> {
+        self.out.sync()
+    }
+}
