@@ -56,7 +56,7 @@ fn proc_parsers_take_anything() {
     let files = ["diskstats", "stat", "meminfo", "vmstat", "loadavg", "swaps", "self/mountinfo", "self/stat"];
     let more = ["self/io", "self/cgroup", "self/status", "interrupts", "softirqs", "net/dev", "pressure/io"];
     let read = |f: &&str| fs::read(format!("/proc/{f}")).ok();
-    let seeds: Vec<Vec<u8>> = files.iter().chain(&more).filter_map(|f| read(f)).collect();
+    let seeds: Vec<Vec<u8>> = files.iter().chain(&more).filter_map(read).collect();
     run(targets::proc_parsers, &seeds);
 }
 

@@ -85,7 +85,8 @@ fn functions(lines: &[String]) -> Vec<(usize, String, usize)> {
         };
         let one_line = rust && (line.trim_end().ends_with('}') || line.trim_end().ends_with(';'));
         let length = if one_line { 1 } else { lines[at + 1..].iter().take_while(|l| !ends(l)).count() + 1 };
-        found.push((at + 1, words.split('(').next().unwrap_or(words).to_owned(), length));
+        let after = words.split_once("fn ").map_or(words, |(_, rest)| rest);
+        found.push((at + 1, after.split(['(', '<']).next().unwrap_or(after).to_owned(), length));
     }
     found
 }

@@ -171,6 +171,20 @@ fn culprits() -> Vec<Culprit> {
     ]
 }
 
+fn episode() -> Episode {
+    Episode {
+        rule: "cpu.saturated".into(),
+        title: "the processors have no time left and work waits for them".into(),
+        bottleneck: Bottleneck::Cpu,
+        object: "machine".into(),
+        instance: String::new(),
+        share: 0.08,
+        longest_s: 720.0,
+        from: "2026-11-21T22:02:00.000Z".into(),
+        to: "2026-11-21T22:14:00.000Z".into(),
+    }
+}
+
 pub(crate) fn verdict() -> Verdict {
     Verdict {
         schema: "diskwright.verdict/1",
@@ -184,17 +198,7 @@ pub(crate) fn verdict() -> Verdict {
                    request waits 48 ms where the disk alone needs 9 ms."
             .into(),
         findings: findings(),
-        episodes: vec![Episode {
-            rule: "cpu.saturated".into(),
-            title: "the processors have no time left and work waits for them".into(),
-            bottleneck: Bottleneck::Cpu,
-            object: "machine".into(),
-            instance: String::new(),
-            share: 0.08,
-            longest_s: 720.0,
-            from: "2026-11-21T22:02:00.000Z".into(),
-            to: "2026-11-21T22:14:00.000Z".into(),
-        }],
+        episodes: vec![episode()],
         set_aside: vec![SetAside {
             rule: "application.small-records".into(),
             title: "requests are small".into(),
