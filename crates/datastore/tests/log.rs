@@ -296,6 +296,21 @@ fn a_log_of_a_later_version_is_refused_by_name() {
 }
 
 #[test]
+fn times_are_rounded_to_the_unit_asked_for() {
+    let dir = Dir::new();
+    let mut writer =
+        Writer::create_or_append(&dir.0, WriterOptions { time_unit_ns: 1000, ..options(5) }).expect("new log");
+    let given = [(-1_501, 0), (1_499, 1), (7_500, 2_999_999_501), (i64::MAX, u64::MAX)];
+    let kept = [(-2_000, 0), (1_000, 1_000), (8_000, 3_000_000_000), (i64::MAX, u64::MAX)];
+    for (time_ns, elapsed_ns) in given {
+        writer.push(&schema(1), Tick { time_ns, elapsed_ns }, &[0.0]).expect("writable");
+    }
+    drop(writer);
+    let seen: Vec<_> = Seen::all(&dir.0).ticks.iter().map(|t| (t.time_ns, t.elapsed_ns)).collect();
+    assert_eq!(seen, kept);
+}
+
+#[test]
 fn a_tick_is_safe_once_push_returns() {
     let dir = Dir::new();
     let schema = schema(4);

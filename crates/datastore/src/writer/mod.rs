@@ -38,6 +38,10 @@ pub struct WriterOptions {
     pub keep_age: Option<Duration>,
     /// The oldest segments are deleted when the log is larger than this, bytes.
     pub keep_bytes: Option<u64>,
+    /// Tick times are rounded to this, nanoseconds; 1 keeps them as they are.
+    /// A microsecond is far less than a tick's length is ever needed to, and
+    /// digits that are mere chance cost as much as any others.
+    pub time_unit_ns: u64,
     /// Kinds of notes whose newest is repeated in each segment.
     pub keep_latest: Vec<String>,
     /// Kinds of notes of which every different text is repeated in each segment.
@@ -51,6 +55,7 @@ impl Default for WriterOptions {
             segment_span: Duration::from_secs(3600),
             keep_age: None,
             keep_bytes: None,
+            time_unit_ns: 1000,
             keep_latest: vec![Note::TOPOLOGY.into()],
             keep_each: vec![Note::UNSEEN.into()],
         }
@@ -148,6 +153,7 @@ impl Writer {
     /// When the log cannot be written for another reason than a full or
     /// failing disk, or the schema is too wide.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<State, StoreError> {
+        let tick = rounded(tick, self.options.time_unit_ns);
         match self.advance(schema, tick, row) {
             Ok(()) => {}
             Err(Fault::Fatal(e)) => return Err(e),
@@ -458,6 +464,17 @@ fn settle(mut options: WriterOptions) -> WriterOptions {
         options.segment_span = options.segment_span.min(age / 8);
     }
     options
+}
+
+/// The tick with its times rounded; a known length does not become 0.
+fn rounded(tick: Tick, unit_ns: u64) -> Tick {
+    let Some(unit) = i64::try_from(unit_ns).ok().filter(|unit| *unit > 1) else { return tick };
+    let nearest = |time: i64| time.checked_add(unit / 2).map(|t| t.div_euclid(unit) * unit).unwrap_or(time);
+    let elapsed_ns = match i64::try_from(tick.elapsed_ns) {
+        Ok(elapsed) if elapsed > 0 => nearest(elapsed).max(unit) as u64,
+        _ => tick.elapsed_ns,
+    };
+    Tick { time_ns: nearest(tick.time_ns), elapsed_ns }
 }
 
 fn segment_bytes(options: &WriterOptions) -> u64 {

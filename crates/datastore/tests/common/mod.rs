@@ -45,7 +45,7 @@ pub fn row(i: u64, series: usize) -> Vec<f64> {
 }
 
 pub fn options(block_ticks: usize) -> WriterOptions {
-    WriterOptions { block_ticks, ..WriterOptions::default() }
+    WriterOptions { block_ticks, time_unit_ns: 1, ..WriterOptions::default() }
 }
 
 pub fn fill(writer: &mut Writer, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
