@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -171,6 +172,36 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
         assert!(lines[0].contains(named), "{case:?}: {lines:?}");
     }
     assert!(!page.exists() && fs::read_dir(&empty).expect("readable").count() == 0, "nothing is written");
+}
+
+#[test]
+fn a_folder_without_permission_is_one_clear_line() {
+    let place = folder("permission");
+    let locked = place.join("locked");
+    fs::create_dir(&locked).expect("a folder");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("ours");
+    let log = locked.join("log");
+    // root may enter anything, so it asks as nobody
+    let root = is_root();
+    let arguments = ["record", text(&log), "--for", "1s"];
+    let done = if root {
+        let mut nobody = Command::new("setpriv");
+        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_diskwright")]);
+        nobody.args(arguments).output()
+    } else {
+        command(&arguments).output()
+    };
+    let Ok(done) = done else { return eprintln!("skipped: no setpriv to become nobody with") };
+    if root && said(&done).contains("setpriv") {
+        return eprintln!("skipped: nobody cannot run the program here: {}", said(&done));
+    }
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert_eq!(said(&done).lines().count(), 1, "{}", said(&done));
+    assert!(said(&done).contains("locked"), "{}", said(&done));
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
 const RULES_WITH_A_WRONG_KEY: &str = r#"[pack]
