@@ -1,8 +1,9 @@
 //! A schema's record: its id, then (zstd) a line a series.
 //!
 //! Payload: id u64, id of the base u64 (0: none), length of the plain bytes
-//! u32, packed bytes. Plain bytes: number of series, then for each the lengths
-//! and bytes of counter and instance, and the scale's 8 bytes. With a base,
+//! u32, packed bytes. Plain bytes: number of series, then the length and bytes of
+//! each one's counter, then of each one's instance, then each one's scale in 8
+//! bytes: kept apart, each of the three repeats itself. With a base,
 //! the base's plain bytes serve as zstd's dictionary: devices and control
 //! groups come and go, and a schema is mostly the one before.
 //! The id is a hash of the plain bytes, so the same series have the same id in
@@ -52,11 +53,10 @@ impl StoredSchema {
 fn plain(schema: &Schema) -> Vec<u8> {
     let mut plain = Vec::new();
     put_varint(&mut plain, schema.series.len() as u64);
-    for series in &schema.series {
-        put_text(&mut plain, &series.counter);
-        put_text(&mut plain, &series.instance);
-        plain.extend_from_slice(&series.scale.to_bits().to_le_bytes());
-    }
+    schema.series.iter().for_each(|series| put_text(&mut plain, &series.counter));
+    schema.series.iter().for_each(|series| put_text(&mut plain, &series.instance));
+    let scales = schema.series.iter().map(|series| series.scale.to_bits().to_le_bytes());
+    plain.extend(scales.flatten());
     plain
 }
 
@@ -125,10 +125,10 @@ fn parse(packed: &[u8], length: usize, dictionary: &[u8], id: u64) -> Option<Sch
     if count > MAX_SERIES || hash(&plain) != id {
         return None;
     }
+    let mut texts = |count| (0..count).map(|_| cursor.text().map(str::to_owned)).collect::<Option<Vec<_>>>();
+    let (counters, instances) = (texts(count)?, texts(count)?);
     let mut series = Vec::new();
-    for _ in 0..count {
-        let counter = cursor.text()?.to_owned();
-        let instance = cursor.text()?.to_owned();
+    for (counter, instance) in counters.into_iter().zip(instances) {
         series.push(Series { counter, instance, scale: f64::from_bits(cursor.u64()?) });
     }
     cursor.is_empty().then_some(Schema { series })
