@@ -57,7 +57,7 @@ def packs(results):
         return ""
     rows = [["scenario", "truth", *names]]
     for result in results:
-        if "packs" in result:
+        if "packs" in result and "skipped" not in result:
             rows.append([result["name"], result["truth"],
                          *(result["packs"].get(name, "-") for name in names)])
     return aligned(rows)
