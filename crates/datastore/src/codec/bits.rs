@@ -98,7 +98,7 @@ impl<'a> BitReader<'a> {
     /// The next `count` bits; at most 56.
     #[inline(always)]
     pub fn take_few(&mut self, count: u32) -> u64 {
-        let value = self.window() & ((1u64 << count) - 1);
+        let value = self.window() & !(u64::MAX << (count & 63));
         self.at += count as usize;
         value
     }

@@ -59,9 +59,9 @@ impl Scale {
 
     #[inline(always)]
     fn settle(&mut self, zero: u8) {
-        let level = (self.mean | 1).ilog2() as u8;
-        self.shift = level.saturating_sub(RELATIVE - 1);
-        self.context = level.min(RELATIVE) * HISTORIES as u8 + self.zero + zero;
+        let (context, shift) = BY_LEVEL[(self.mean | 1).ilog2() as usize % 64];
+        self.shift = shift;
+        self.context = context + self.zero + zero;
         self.zero = zero;
     }
 
@@ -72,6 +72,18 @@ impl Scale {
         self.settle(u8::from(magnitude == 0));
     }
 }
+
+/// First context and shift of each level.
+const BY_LEVEL: [(u8, u8); 64] = {
+    let mut table = [(0, 0); 64];
+    let mut level = 0;
+    while level < 64 {
+        let absolute = if level < RELATIVE { level } else { RELATIVE };
+        table[level as usize] = (absolute * HISTORIES as u8, level.saturating_sub(RELATIVE - 1));
+        level += 1;
+    }
+    table
+};
 
 /// A magnitude in its context: symbol, and how many low bits follow as they are.
 #[inline(always)]
@@ -100,27 +112,30 @@ fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
     }
 }
 
-/// First magnitude of each symbol and its low bits: absolute, then relative.
-const BUCKETS: [[(u32, u8); SYMBOLS]; 2] = {
-    let mut buckets = [[(0, 0); SYMBOLS]; 2];
-    let mut i = 0;
-    while i < SYMBOLS {
-        let bucket = if i < 4 { (i as u32, 0) } else { ((2 + (i as u32 & 1)) << (i / 2 - 1), i as u8 / 2 - 1) };
-        buckets[0][i] = bucket;
-        if i + 1 < SYMBOLS {
-            buckets[1][i + 1] = bucket;
-        }
-        i += 1;
-    }
-    buckets
-};
+/// All that a reader needs of a symbol in a context.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    frequency: u16,
+    first_slot: u16,
+    /// First magnitude, before the shift.
+    first: u32,
+    /// Low bits, before the shift.
+    low: u8,
+    /// All ones where the shift's bits follow too.
+    shifted: u8,
+}
 
-/// The magnitude of a symbol that is not the escape.
-#[inline(always)]
-fn magnitude(symbol: u8, shift: u8, bits: &mut BitReader) -> u64 {
-    let (first, low) = BUCKETS[usize::from(shift > 0)][usize::from(symbol) % SYMBOLS];
-    let shift = if symbol == 0 { 0 } else { u32::from(shift) };
-    u64::from(first) << shift | bits.take_few(u32::from(low) + shift)
+impl Entry {
+    fn new(context: usize, symbol: usize, frequency: u16, first_slot: u16) -> Entry {
+        let relative = context / HISTORIES >= usize::from(RELATIVE);
+        let bucket = (symbol as u32).saturating_sub(u32::from(relative));
+        let (first, low) = match bucket {
+            0..4 => (bucket, 0),
+            _ => ((2 + (bucket & 1)) << (bucket / 2 - 1), bucket as u8 / 2 - 1),
+        };
+        let shifted = if relative && symbol > 0 { 0xff } else { 0 };
+        Entry { frequency, first_slot, first, low, shifted }
+    }
 }
 
 #[cold]
@@ -133,8 +148,7 @@ fn escaped(bits: &mut BitReader) -> u64 {
 pub(super) struct Tables {
     /// Symbol of each slot.
     slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
-    /// Frequency and first slot of each symbol.
-    ranges: [[(u16, u16); SYMBOLS]; ROOM],
+    entries: Box<[[Entry; SYMBOLS]; ROOM]>,
     /// Price of each symbol, sixteenths of a bit.
     prices: [[u16; SYMBOLS]; ROOM],
 }
@@ -143,14 +157,14 @@ impl Tables {
     /// Unfolds [`FREQUENCIES`].
     pub fn new() -> Tables {
         let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
-        let mut ranges = [[(0, 0); SYMBOLS]; ROOM];
+        let mut entries = Box::new([[Entry::default(); SYMBOLS]; ROOM]);
         let mut prices = [[0; SYMBOLS]; ROOM];
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
                 let range = usize::from(first)..usize::from(first + frequency);
                 slots[context][range].fill(symbol as u8);
-                ranges[context][symbol] = (frequency, first);
+                entries[context][symbol] = Entry::new(context, symbol, frequency, first);
                 let share = f64::from(frequency) / f64::from(1 << PRECISION);
                 prices[context][symbol] = (-share.log2() * 16.0).round() as u16;
                 first += frequency;
@@ -158,7 +172,7 @@ impl Tables {
             assert_eq!(first, 1 << PRECISION, "frequencies of context {context}");
         }
         let slots: Box<[_; ROOM]> = slots.into_boxed_slice().try_into().expect("one for each context");
-        Tables { slots, ranges, prices }
+        Tables { slots, entries, prices }
     }
 
     /// What magnitudes cost, in sixteenths of a bit, or something above `most`.
@@ -228,14 +242,14 @@ impl EntropyWriter {
         self.words.clear();
         for (at, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
             let state = &mut states[at % self.scales.len() % STATES];
-            let (frequency, first) = tables.ranges[usize::from(context)][usize::from(symbol)];
-            let frequency = u32::from(frequency);
+            let entry = &tables.entries[usize::from(context)][usize::from(symbol)];
+            let frequency = u32::from(entry.frequency);
             let most = u64::from(frequency) << (32 - PRECISION);
             if u64::from(*state) >= most {
                 self.words.push(*state as u16);
                 *state >>= 16;
             }
-            *state = (*state / frequency) << PRECISION | (*state % frequency + u32::from(first));
+            *state = (*state / frequency) << PRECISION | (*state % frequency + u32::from(entry.first_slot));
         }
         out.extend_from_slice(&(self.words.len() as u32).to_le_bytes());
         states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
@@ -270,11 +284,17 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitude
     let mut words = Words { bytes: words, at: 0 };
     let mut bits = BitReader::new(low);
     if !scales.is_empty() {
-        for tick in magnitudes.chunks_exact_mut(scales.len()) {
-            for (scales, out) in scales.chunks_mut(STATES).zip(tick.chunks_mut(STATES)) {
-                for ((scale, out), state) in scales.iter_mut().zip(out).zip(&mut states) {
-                    *out = step(tables, scale, state, &mut words, &mut bits);
+        let columns = scales.len();
+        let (fours, rest) = scales.as_chunks_mut::<STATES>();
+        for tick in magnitudes.chunks_exact_mut(columns) {
+            let (out, out_rest) = tick.as_chunks_mut::<STATES>();
+            for (four, out) in fours.iter_mut().zip(out) {
+                for i in 0..STATES {
+                    out[i] = step(tables, &mut four[i], &mut states[i], &mut words, &mut bits);
                 }
+            }
+            for ((scale, out), state) in rest.iter_mut().zip(out_rest).zip(&mut states) {
+                *out = step(tables, scale, state, &mut words, &mut bits);
             }
         }
     }
@@ -287,13 +307,18 @@ fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, 
     let context = usize::from(scale.context) % ROOM;
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
-    let (frequency, first) = tables.ranges[context][usize::from(symbol) % SYMBOLS];
-    let mut next = u32::from(frequency) * (*state >> PRECISION) + slot - u32::from(first);
+    let entry = &tables.entries[context][usize::from(symbol) % SYMBOLS];
+    let mut next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
     if next < LEAST {
         next = next << 16 | words.take();
     }
     *state = next;
-    let magnitude = if symbol == ESCAPE { escaped(bits) } else { magnitude(symbol, scale.shift, bits) };
+    let magnitude = match symbol {
+        ESCAPE => escaped(bits),
+        _ => {
+            u64::from(entry.first) << scale.shift | bits.take_few(u32::from(entry.low + (scale.shift & entry.shifted)))
+        }
+    };
     scale.follow(magnitude);
     magnitude
 }
