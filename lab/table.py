@@ -52,14 +52,14 @@ def remark(result):
 
 def packs(results):
     """What each pack says of each recorded log; empty where nothing was recorded."""
-    names = list(dict.fromkeys(name for result in results for name in result.get("packs", {})))
+    judged = [result for result in results if "packs" in result and "skipped" not in result]
+    names = list(dict.fromkeys(name for result in judged for name in result["packs"]))
     if not names:
         return ""
     rows = [["scenario", "truth", *names]]
-    for result in results:
-        if "packs" in result and "skipped" not in result:
-            rows.append([result["name"], result["truth"],
-                         *(result["packs"].get(name, "-") for name in names)])
+    for result in judged:
+        rows.append([result["name"], result["truth"],
+                     *(result["packs"].get(name, "-") for name in names)])
     return aligned(rows)
 
 
