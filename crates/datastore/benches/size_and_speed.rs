@@ -1,0 +1,193 @@
+//! How large a log becomes under real load, beside sysstat's and PCP's files
+//! of the same minutes, and how fast it is read.
+//!
+//!     cargo bench -p diskwright-datastore --bench size_and_speed -- --for 600
+//!
+//! It makes its own load with fio: as root on sixteen loop devices over sparse
+//! files, otherwise on plain files; whatever else the machine does is in the
+//! log too. `--disks N` binds another number, `--no-load` makes none, `--keep
+//! DIR` keeps the log. With `--tiny`, and when `cargo test` runs it, a few
+//! quick ticks only show that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+#![allow(clippy::disallowed_methods, reason = "it paces itself, and ends by itself")]
+
+#[path = "size_and_speed/load.rs"]
+mod load;
+#[path = "size_and_speed/peers.rs"]
+mod peers;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diskwright_base::{Frame, Schema};
+use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
+use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
+use rustix::time::{ClockId, clock_gettime};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let number = |name: &str, default| value(name).and_then(|v| v.parse().ok()).unwrap_or(default);
+    let tiny = has("--tiny") || !has("--bench");
+    let work = std::env::temp_dir().join(format!("diskwright-bench-{}", std::process::id()));
+    fs::create_dir_all(&work).expect("a temporary folder");
+    let (ticks, every) = if tiny { (12, 0.02) } else { (number("--for", 600), 1.0) };
+    let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    println!("# size and speed of a log: Linux {}, {ticks} ticks of {every} s", machine.trim());
+    let load = if tiny || has("--no-load") { None } else { load::Load::start(&work, number("--disks", 16), ticks) };
+    println!("load: {}", load.as_ref().map_or("none made".to_owned(), |l| l.what.clone()));
+    let peers = if tiny { Vec::new() } else { peers::start(&work, ticks) };
+    let log = value("--keep").map_or(work.join("log"), PathBuf::from);
+    let tally = record(&log, ticks, every);
+    drop(load);
+    sizes(&log, &tally);
+    for peer in peers {
+        peer.report(tally.ticks);
+    }
+    speed(&log, &tally, if tiny { 2 } else { 30 });
+    println!("{:<44} {:>9} KiB", "most resident memory of this process", status_kib("VmHWM"));
+    // what is left in the temporary folder does no harm
+    let _ = fs::remove_dir_all(&work);
+}
+
+/// What went into the log.
+#[derive(Default)]
+struct Tally {
+    ticks: u64,
+    cells: u64,
+    changed: u64,
+    moved: u64,
+    schemas: u64,
+    push: Duration,
+}
+
+fn record(log: &Path, ticks: u64, every: f64) -> Tally {
+    let slow = Options { slow_every: Duration::from_secs(10), ..Options::default() };
+    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), slow);
+    let mut writer = Writer::create_or_append(log, WriterOptions::default()).expect("a log can be made");
+    let mut tally = Tally::default();
+    let mut before: Option<(Arc<Schema>, Vec<f64>)> = None;
+    let start = Instant::now();
+    for tick in 0..ticks {
+        let due = start + Duration::from_secs_f64(every * tick as f64);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        sampler.tick();
+        tally.count(before.as_ref(), sampler.schema(), sampler.row());
+        before = Some((sampler.schema().clone(), sampler.row().to_vec()));
+        let notes = sampler.take_notes();
+        let pushed = Instant::now();
+        for note in notes {
+            writer.note(&note).expect("there is room");
+        }
+        writer.push(sampler.schema(), sampler.stamp(), sampler.row()).expect("there is room");
+        tally.push += pushed.elapsed();
+    }
+    writer.close().expect("there is room");
+    tally
+}
+
+impl Tally {
+    fn count(&mut self, before: Option<&(Arc<Schema>, Vec<f64>)>, schema: &Arc<Schema>, row: &[f64]) {
+        self.ticks += 1;
+        self.cells += row.len() as u64;
+        self.moved += row.iter().filter(|cell| cell.abs() > 0.0).count() as u64;
+        let Some((old, cells)) = before else { return };
+        let changed = |a: f64, b: f64| a.to_bits() != b.to_bits() && !(a.is_nan() && b.is_nan());
+        if Arc::ptr_eq(old, schema) {
+            self.changed += row.iter().zip(cells).filter(|(a, b)| changed(**a, **b)).count() as u64;
+            return;
+        }
+        // A value that was not there before has not changed.
+        self.schemas += 1;
+        let known: HashMap<_, _> = old.series.iter().map(|s| (&s.counter, &s.instance)).zip(cells).collect();
+        let pairs =
+            schema.series.iter().zip(row).filter_map(|(s, r)| Some((r, known.get(&(&s.counter, &s.instance))?)));
+        self.changed += pairs.filter(|(a, b)| changed(**a, ***b)).count() as u64;
+    }
+}
+
+/// Bytes of a log's segments by what they hold.
+#[derive(Default)]
+struct Sizes {
+    counters: u64,
+    schemas: u64,
+    notes: u64,
+    rest: u64,
+}
+
+fn sizes(log: &Path, tally: &Tally) {
+    let mut sizes = Sizes::default();
+    let files = fs::read_dir(log).expect("the log").flatten().map(|entry| entry.path());
+    for file in files.filter(|path| path.extension().is_some_and(|e| e == "dwlog")) {
+        let bytes = fs::read(&file).expect("the log");
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = 16 + u64::from(u32::from_le_bytes([bytes[at + 5], bytes[at + 6], bytes[at + 7], 0]));
+            match bytes[at + 4] {
+                2 => sizes.schemas += length,
+                3 => sizes.counters += length,
+                4 => sizes.notes += length,
+                _ => sizes.rest += length,
+            }
+            at += length as usize;
+        }
+    }
+    let (ticks, changed) = (tally.ticks as f64, tally.changed as f64);
+    println!("{:<44} {:>9}   {} changes of the schema", "cells", tally.cells, tally.schemas);
+    println!(
+        "{:<44} {:>9}   {:.1} a tick",
+        "values that changed since the tick before",
+        tally.changed,
+        changed / ticks
+    );
+    println!("{:<44} {:>9}   {:.1} a tick", "values other than 0", tally.moved, tally.moved as f64 / ticks);
+    println!("{:<44} {:>9} {:>12} {:>18}", "", "bytes", "a tick", "a changed value");
+    let line = |name: &str, bytes: u64| {
+        let bytes = bytes as f64;
+        println!("{name:<44} {bytes:>9} {:>12.1} {:>18.3}", bytes / ticks, bytes / changed);
+    };
+    line("our log: counters", sizes.counters);
+    line("our log: names of series", sizes.schemas);
+    line("our log: counters, names, heads (at most 1.0)", sizes.counters + sizes.schemas + sizes.rest);
+    line("our log: process tables, topology", sizes.notes);
+    line("our log, all of it", sizes.counters + sizes.schemas + sizes.rest + sizes.notes);
+}
+
+/// Processor time of this thread, nanoseconds; waiting does not count.
+fn thread_ns() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn speed(log: &Path, tally: &Tally, rounds: u32) {
+    let mut frame = Frame::default();
+    let (mut least, mut values) = (f64::MAX, 0);
+    for _ in 0..rounds {
+        let start = thread_ns();
+        let mut reader = Reader::open(log).expect("the log");
+        values = 0;
+        while let Some(item) = reader.next(&mut frame).expect("the log") {
+            if item == Item::Frame {
+                values += frame.ticks().len() * frame.schema().series.len();
+            }
+        }
+        least = least.min(thread_ns() - start);
+    }
+    assert_eq!(values as u64, tally.cells, "all that was recorded");
+    println!("{:<44} {:>9.0} million a second", "decoded values, all", values as f64 / least * 1e3);
+    let changed = tally.changed as f64 / least * 1e3;
+    println!("{:<44} {changed:>9.0} million a second", "decoded values, if only changed ones counted");
+    let each = tally.push.as_secs_f64() * 1e6 / tally.ticks as f64;
+    println!("{:<44} {each:>9.1} us, waiting included", "writing a tick and its notes");
+}
+
+fn status_kib(key: &str) -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with(key));
+    line.and_then(|l| l.split_whitespace().nth(1)).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
