@@ -4,6 +4,7 @@
 
 use diskwright_base::Note;
 
+use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
 use crate::format::NOTES;
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
@@ -25,13 +26,15 @@ pub(crate) struct Flow {
     /// Notes that describe the machine as of now, to know repetitions by.
     standing: Vec<StoredNote>,
     waiting: Vec<Note>,
+    /// Losses among the bookmarks.
+    pub damages: Vec<Damage>,
 }
 
 impl Flow {
     /// An empty flow over all times.
     pub fn new(marks: Option<Scanner>) -> Flow {
-        let (ahead, standing, waiting) = (Vec::new(), Vec::new(), Vec::new());
-        Flow { from_ns: i64::MIN, to_ns: i64::MAX, marks, ahead, standing, waiting }
+        let (ahead, standing, waiting, damages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Flow { from_ns: i64::MIN, to_ns: i64::MAX, marks, ahead, standing, waiting, damages }
     }
 
     /// Takes notes in from a record.
@@ -90,20 +93,34 @@ impl Flow {
     /// Reads the next record of bookmarks; false at their end.
     fn read_ahead(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.marks else { return Ok(false) };
+        let file = scanner.path().to_owned();
+        let lost =
+            |offset, bytes, loss| Damage { file: file.clone(), offset, bytes, ticks: Some(0), notes: None, loss };
         loop {
+            let offset = scanner.at();
             match scanner.peek()? {
                 Peek::Record(header) => {
-                    let payload = scanner.take(&header)?;
-                    if header.kind != NOTES {
-                        continue;
-                    }
-                    if let Some((_, notes)) = payload.and_then(notes::parse) {
-                        self.ahead.extend(notes.into_iter().map(|stored| stored.note));
-                        return Ok(true);
+                    let notes = match (scanner.take(&header)?, header.kind) {
+                        (Some(payload), NOTES) => notes::parse(payload),
+                        (Some(_), _) => continue,
+                        (None, _) => None,
+                    };
+                    match notes {
+                        Some((_, notes)) => {
+                            self.ahead.extend(notes.into_iter().map(|stored| stored.note));
+                            return Ok(true);
+                        }
+                        None => self.damages.push(lost(offset, header.span(), Loss::Damaged)),
                     }
                 }
-                Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
-                Peek::Lost { .. } | Peek::End => return Ok(false),
+                Peek::Lost { offset, bytes, loss } => {
+                    self.damages.push(lost(offset, bytes, loss));
+                    if loss != Loss::Damaged {
+                        self.marks = None;
+                        return Ok(false);
+                    }
+                }
+                Peek::End => return Ok(false),
             }
         }
     }

@@ -93,7 +93,7 @@ pub(crate) const PART: usize = 8 + 2;
 /// Most parts in a block.
 pub(crate) const MOST_PARTS: usize = 64;
 /// Most cells that a writer holds for a block (8 bytes each).
-pub(crate) const MOST_HELD: usize = 1 << 19;
+pub(crate) const MOST_HELD: usize = MAX_CELLS;
 
 /// A sound header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

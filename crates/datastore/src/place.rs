@@ -1,19 +1,59 @@
 //! Which device a log lies on.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
 /// Major and minor number of the device that bears `dir`, so that the caller
-/// can warn when it is one of those measured. The major number is 0 where the
-/// filesystem has no single device (btrfs, tmpfs, network).
+/// can warn when it is one of those measured. Of a filesystem with a number of
+/// its own (btrfs) it is the device that was mounted, where the mount table
+/// tells; the major number is 0 where there is no device (tmpfs, network).
 ///
 /// # Errors
 /// When `dir` cannot be looked at.
 pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
     let device = std::fs::metadata(dir).map_err(|e| StoreError::io(dir, e))?.dev();
-    Ok(split(device))
+    let (major, minor) = split(device);
+    if major > 0 {
+        return Ok((major, minor));
+    }
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let source = std::fs::canonicalize(dir).ok().and_then(|dir| mounted(&table, &dir));
+    let bears = source.and_then(|source| std::fs::metadata(source).ok()).map(|file| split(file.rdev()));
+    Ok(bears.filter(|(major, _)| *major > 0).unwrap_or((major, minor)))
+}
+
+/// What was mounted where `dir` lies, by a mount table (the last of those
+/// mounted at the longest fitting path).
+fn mounted(table: &str, dir: &Path) -> Option<PathBuf> {
+    let mut found: Option<(PathBuf, PathBuf)> = None;
+    for line in table.lines() {
+        let Some((mount, source)) = line.split_once(" - ") else { continue };
+        let Some(point) = mount.split(' ').nth(4).map(unescape) else { continue };
+        let Some(source) = source.split(' ').nth(1).map(unescape) else { continue };
+        let longer = found.as_ref().is_none_or(|(best, _)| point.as_os_str().len() >= best.as_os_str().len());
+        if dir.starts_with(&point) && longer {
+            found = Some((point, source));
+        }
+    }
+    found.map(|(_, source)| source).filter(|source| source.starts_with("/dev"))
+}
+
+/// A path of the mount table: blanks and the like stand there as `\040`.
+fn unescape(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut path = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let octal = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\');
+        let value = octal.and_then(|o| u8::from_str_radix(std::str::from_utf8(o).ok()?, 8).ok());
+        path.push(value.unwrap_or(bytes[at]));
+        at += if value.is_some() { 4 } else { 1 };
+    }
+    PathBuf::from(OsString::from_vec(path))
 }
 
 /// The kernel's 64-bit device number: 12 low bits of the major at bit 8, its
@@ -36,6 +76,17 @@ mod tests {
     }
 
     #[test]
+    fn the_mount_table_tells_what_was_mounted() {
+        let table = "22 1 0:26 / / rw - ext4 /dev/vda rw\n\
+            30 22 0:40 /sub /srv/big\\040disk rw,relatime shared:7 - btrfs /dev/loop3 rw,subvol=/sub\n\
+            31 22 0:41 / /run rw - tmpfs none rw\n";
+        let of = |dir: &str| mounted(table, Path::new(dir));
+        assert_eq!(of("/srv/big disk/log"), Some("/dev/loop3".into()));
+        assert_eq!(of("/srv/big disks/log"), Some("/dev/vda".into()));
+        assert_eq!(of("/run/log"), None);
+    }
+
+    #[test]
     fn a_directory_lies_where_the_system_says() {
         let dir = std::env::temp_dir();
         let (major, minor) = lies_on(&dir).expect("exists");
@@ -45,6 +96,6 @@ mod tests {
             return;
         };
         let device: u64 = String::from_utf8_lossy(&stat.stdout).trim().parse().expect("a number");
-        assert_eq!(split(device), (major, minor));
+        assert!(split(device) == (major, minor) || split(device).0 == 0);
     }
 }

