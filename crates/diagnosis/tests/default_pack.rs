@@ -290,3 +290,12 @@ fn paging_explains_a_bad_stretch_of_its_disk() {
     let rules: Vec<&str> = verdict.episodes.iter().map(|e| e.rule.as_str()).collect();
     assert_eq!(rules, ["memory.paging"]);
 }
+
+#[test]
+fn sectors_by_the_thousand_are_the_application() {
+    // 35,000 reads of 512 bytes a second, 8 microseconds each: the queue is short, the asking costs
+    let tiny = idle().with("physical_disk.read_bytes", "vda", |_| 35e3 * 512.0).disk("vda", 35e3, 8e-6, 0.3);
+    let verdict = judged(tiny.with("pressure.io_some_s", "", |_| 0.12));
+    says(&verdict, Bottleneck::Application, "vda");
+    assert_eq!(verdict.findings[0].rule, "application.tiny-records");
+}
