@@ -44,13 +44,15 @@ fn main() {
     let peers = if tiny { Vec::new() } else { peers::start(&work, ticks) };
     let log = value("--keep").map_or(work.join("log"), PathBuf::from);
     let tally = record(&log, ticks, every);
+    let resident = status_kib("VmHWM");
     drop(load);
     sizes(&log, &tally);
     for peer in peers {
         peer.report(tally.ticks);
     }
     speed(&log, &tally, if tiny { 2 } else { 30 });
-    println!("{:<44} {:>9} KiB", "most resident memory of this process", status_kib("VmHWM"));
+    println!("{:<44} {resident:>9} KiB", "most resident memory while recording");
+    println!("{:<44} {:>9} KiB", "and after reading", status_kib("VmHWM"));
     // what is left in the temporary folder does no harm
     let _ = fs::remove_dir_all(&work);
 }

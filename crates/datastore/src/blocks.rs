@@ -1,14 +1,14 @@
 //! From a block to frames: one a part, each under its own schema.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Schema};
+use diskwright_base::{Frame, Schema, Series};
 
 use crate::codec::Decoder;
 use crate::format::BlockHead;
-use crate::union;
+use crate::union::Union;
 
 /// Schema and number of ticks of a part.
 pub(crate) type BlockPart = (Arc<Schema>, usize);
@@ -28,6 +28,7 @@ pub(crate) struct Blocks {
     decoder: Decoder,
     /// A block of several parts, under the union of their schemas.
     block: Frame,
+    nameless: Arc<Schema>,
     parts: VecDeque<Part>,
 }
 
@@ -49,20 +50,25 @@ impl Blocks {
             self.parts.push_back(Part { schema: schema.clone(), ticks: 0..*ticks, columns: None });
             return self.sound(head, code, frame);
         }
-        let mut all = Schema::default();
-        let mut index = HashMap::new();
+        let schemas: Vec<Arc<Schema>> = parts.iter().map(|(schema, _)| schema.clone()).collect();
+        let mut union = Union::default();
         let mut from = 0;
-        for (schema, ticks) in parts {
-            let columns = Some(union::join(&mut all, &mut index, &schema.series));
-            self.parts.push_back(Part { schema, ticks: from..from + ticks, columns });
+        for (schema, (_, ticks)) in schemas.iter().zip(&parts) {
+            let columns = Some(union.join(&schema.series));
+            self.parts.push_back(Part { schema: schema.clone(), ticks: from..from + ticks, columns });
             from += ticks;
         }
-        if all.series.len() != head.columns {
+        if union.series.len() != head.columns {
             self.parts.clear();
             return false;
         }
         let mut block = std::mem::take(&mut self.block);
-        block.reset(Arc::new(all), head.ticks);
+        if block.schema().series.len() != head.columns {
+            // The names of the block's columns are never asked for.
+            let nameless = Series { counter: String::new(), instance: String::new(), scale: 1.0 };
+            self.nameless = Arc::new(Schema { series: vec![nameless; head.columns] });
+        }
+        block.reset(self.nameless.clone(), head.ticks);
         let sound = self.sound(head, code, &mut block);
         self.block = block;
         sound

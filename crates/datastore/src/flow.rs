@@ -8,6 +8,7 @@ use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
 use crate::format::NOTES;
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
+use crate::pack::Unpacker;
 use crate::segment::{Peek, Scanner};
 
 /// Most notes that wait for their frame.
@@ -28,13 +29,22 @@ pub(crate) struct Flow {
     waiting: Vec<Note>,
     /// Losses among the bookmarks.
     pub damages: Vec<Damage>,
+    pub unpacker: Unpacker,
 }
 
 impl Flow {
     /// An empty flow over all times.
     pub fn new(marks: Option<Scanner>) -> Flow {
-        let (ahead, standing, waiting, damages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Flow { from_ns: i64::MIN, to_ns: i64::MAX, marks, ahead, standing, waiting, damages }
+        Flow {
+            from_ns: i64::MIN,
+            to_ns: i64::MAX,
+            marks,
+            ahead: Vec::new(),
+            standing: Vec::new(),
+            waiting: Vec::new(),
+            damages: Vec::new(),
+            unpacker: Unpacker::default(),
+        }
     }
 
     /// Takes notes in from a record.
@@ -101,7 +111,7 @@ impl Flow {
             match scanner.peek()? {
                 Peek::Record(header) => {
                     let notes = match (scanner.take(&header)?, header.kind) {
-                        (Some(payload), NOTES) => notes::parse(payload),
+                        (Some(payload), NOTES) => notes::parse(payload, &mut self.unpacker),
                         (Some(_), _) => continue,
                         (None, _) => None,
                     };

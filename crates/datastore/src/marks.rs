@@ -33,6 +33,6 @@ pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
         end -= 1;
     }
     note.text.truncate(end);
-    notes::write(&mut record, &mut Vec::new(), 0, &[StoredNote { flags: 0, note }]);
+    notes::write(&mut record, &mut notes::Scratch::default(), 0, &[StoredNote { flags: 0, note }]);
     file.write_all(&record).map_err(wrap)
 }

@@ -8,7 +8,7 @@ use diskwright_base::Note;
 
 use crate::bits::{Cursor, put_text, put_varint, unzigzag, zigzag};
 use crate::format::{NOTES, close_record, open_record, u32_at, u64_at};
-use crate::pack::{pack, unpack};
+use crate::pack::{Packer, Unpacker};
 
 /// The newest note of this kind describes the machine: it is repeated at the
 /// start of each segment.
@@ -33,8 +33,16 @@ pub(crate) fn plain_length(note: &Note) -> usize {
     note.kind.len() + note.text.len() + 32
 }
 
-/// Appends the notes as a record. `plain` is scratch.
-pub(crate) fn write(out: &mut Vec<u8>, plain: &mut Vec<u8>, first: u64, notes: &[StoredNote]) -> bool {
+/// Scratch of writing notes.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    plain: Vec<u8>,
+    packer: Packer,
+}
+
+/// Appends the notes as a record.
+pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut Scratch, first: u64, notes: &[StoredNote]) -> bool {
+    let plain = &mut scratch.plain;
     plain.clear();
     let mut before = 0i64;
     for StoredNote { flags, note } in notes {
@@ -47,19 +55,19 @@ pub(crate) fn write(out: &mut Vec<u8>, plain: &mut Vec<u8>, first: u64, notes: &
     let start = open_record(out);
     out.extend_from_slice(&first.to_le_bytes());
     out.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-    pack(plain, &[], out);
+    scratch.packer.pack(plain, &[], out);
     close_record(out, start, NOTES)
 }
 
 /// Number of the first note and the notes of a payload.
-pub(crate) fn parse(payload: &[u8]) -> Option<(u64, Vec<StoredNote>)> {
+pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec<StoredNote>)> {
     let first = u64_at(payload, 0)?;
     let length = u32_at(payload, 8)? as usize;
     if length > MOST_PLAIN {
         return None;
     }
-    let plain = unpack(&payload[12..], length, &[])?;
-    let mut cursor = Cursor::new(&plain);
+    let plain = unpacker.unpack(&payload[12..], length, &[])?;
+    let mut cursor = Cursor::new(plain);
     let mut notes = Vec::new();
     let mut before = 0i64;
     while !cursor.is_empty() {
@@ -88,8 +96,8 @@ mod tests {
         let note = |time_ns, text: &str| StoredNote { flags: KEEP_EACH, note: Note::new(time_ns, Note::UNSEEN, text) };
         let notes = [note(5, "io of others"), note(-3, ""), note(i64::MIN, &"long ".repeat(1000)), note(i64::MAX, "ü")];
         let mut record = Vec::new();
-        assert!(write(&mut record, &mut Vec::new(), 77, &notes));
+        assert!(write(&mut record, &mut Scratch::default(), 77, &notes));
         assert!(record.len() < 200);
-        assert_eq!(parse(&record[HEADER..]), Some((77, notes.to_vec())));
+        assert_eq!(parse(&record[HEADER..], &mut Unpacker::default()), Some((77, notes.to_vec())));
     }
 }

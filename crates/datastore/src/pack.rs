@@ -1,36 +1,82 @@
 //! Texts, compressed where that helps.
 
-/// Level that zstd works at. Texts are small and few.
-const LEVEL: i32 = 12;
+use zstd::bulk::{Compressor, Decompressor};
 
-/// Appends `plain` compressed, or as it is after a 0 where that is shorter.
-/// A dictionary is what the reader has already; it may be empty.
-pub(crate) fn pack(plain: &[u8], dictionary: &[u8], out: &mut Vec<u8>) {
-    let packed = zstd::bulk::Compressor::with_dictionary(LEVEL, dictionary).and_then(|mut zstd| zstd.compress(plain));
-    match packed {
-        Ok(packed) if packed.len() < plain.len() => {
-            out.push(1);
-            out.extend_from_slice(&packed);
+/// Level that zstd works at. Texts are small and few; above this level it
+/// wants more memory than all the rest of a recorder.
+const LEVEL: i32 = 9;
+
+/// Compresses; keeps zstd's memory from one text to the next.
+#[derive(Default)]
+pub(crate) struct Packer {
+    zstd: Option<Compressor<'static>>,
+}
+
+impl Packer {
+    /// Appends `plain` compressed, or as it is after a 0 where that is shorter.
+    /// A dictionary is what the reader has already; it may be empty.
+    pub fn pack(&mut self, plain: &[u8], dictionary: &[u8], out: &mut Vec<u8>) {
+        match self.compress(plain, dictionary) {
+            Ok(packed) if packed.len() < plain.len() => {
+                out.push(1);
+                out.extend_from_slice(&packed);
+            }
+            _ => {
+                out.push(0);
+                out.extend_from_slice(plain);
+            }
         }
-        _ => {
-            out.push(0);
-            out.extend_from_slice(plain);
-        }
+    }
+
+    fn compress(&mut self, plain: &[u8], dictionary: &[u8]) -> std::io::Result<Vec<u8>> {
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(Compressor::new(LEVEL)?),
+        };
+        zstd.set_dictionary(LEVEL, dictionary)?;
+        zstd.compress(plain)
     }
 }
 
-/// What `pack` made, if it is exactly `length` bytes long.
-pub(crate) fn unpack(packed: &[u8], length: usize, dictionary: &[u8]) -> Option<Vec<u8>> {
-    let (form, bytes) = packed.split_first()?;
-    let plain = match form {
-        0 if bytes.len() == length => bytes.to_owned(),
-        1 => {
-            let mut zstd = zstd::bulk::Decompressor::with_dictionary(dictionary).ok()?;
-            zstd.decompress(bytes, length).ok()?
+/// Decompresses; keeps zstd's memory from one text to the next.
+#[derive(Default)]
+pub(crate) struct Unpacker {
+    zstd: Option<Decompressor<'static>>,
+    plain: Vec<u8>,
+}
+
+impl Unpacker {
+    /// What `pack` made, if it is exactly `length` bytes long.
+    pub fn unpack(&mut self, packed: &[u8], length: usize, dictionary: &[u8]) -> Option<&[u8]> {
+        let (form, bytes) = packed.split_first()?;
+        self.plain.clear();
+        match form {
+            0 if bytes.len() == length => self.plain.extend_from_slice(bytes),
+            1 => {
+                let zstd = match &mut self.zstd {
+                    Some(zstd) => zstd,
+                    none => none.insert(Decompressor::new().ok()?),
+                };
+                zstd.set_dictionary(dictionary).ok()?;
+                self.plain.reserve(length);
+                zstd.decompress_to_buffer(bytes, &mut self.plain).ok()?;
+            }
+            _ => return None,
         }
-        _ => return None,
-    };
-    (plain.len() == length).then_some(plain)
+        (self.plain.len() == length).then_some(&self.plain)
+    }
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Packer")
+    }
+}
+
+impl std::fmt::Debug for Unpacker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unpacker")
+    }
 }
 
 #[cfg(test)]
@@ -40,10 +86,23 @@ mod tests {
     #[test]
     fn a_wrong_length_is_refused() {
         let mut packed = Vec::new();
-        pack(&[7; 1000], &[], &mut packed);
+        Packer::default().pack(&[7; 1000], &[], &mut packed);
         assert!(packed.len() < 100);
-        assert_eq!(unpack(&packed, 1000, &[]), Some(vec![7; 1000]));
-        assert_eq!(unpack(&packed, 999, &[]), None);
-        assert_eq!(unpack(&packed, 1001, &[]), None);
+        let mut unpacker = Unpacker::default();
+        assert_eq!(unpacker.unpack(&packed, 1000, &[]), Some(&[7; 1000][..]));
+        assert_eq!(unpacker.unpack(&packed, 999, &[]), None);
+        assert_eq!(unpacker.unpack(&packed, 1001, &[]), None);
+    }
+
+    #[test]
+    fn a_dictionary_is_needed_once_it_was_used_and_not_after() {
+        let text = "a text that is no part of itself: 0123456789 abcdefghij klmnopqrst".as_bytes();
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        for dictionary in [text, &[], text] {
+            let mut packed = Vec::new();
+            packer.pack(text, dictionary, &mut packed);
+            assert_eq!(packed.len() < 40, !dictionary.is_empty());
+            assert_eq!(unpacker.unpack(&packed, text.len(), dictionary), Some(text));
+        }
     }
 }

@@ -38,7 +38,7 @@ pub enum Item {
 enum Stage {
     Segments,
     /// The tail, and how many of its ticks and cells are done.
-    Tail(TailContent, usize, usize),
+    Tail(Box<TailContent>, usize, usize),
     Rest,
 }
 
@@ -307,7 +307,7 @@ impl Reader {
     }
 
     fn notes(&mut self, payload: &[u8]) -> Result<Taken, StoreError> {
-        let Some((first, notes)) = notes::parse(payload) else { return Ok(Taken::Bad) };
+        let Some((first, notes)) = notes::parse(payload, &mut self.flow.unpacker) else { return Ok(Taken::Bad) };
         if self.account.note.is_none_or(|expected| expected <= first) && !self.account.is_open() {
             self.account.note = Some(notes::after(first, &notes).max(self.account.note.unwrap_or(0)));
         } else {
@@ -474,7 +474,7 @@ impl Reader {
         let new = content.notes.iter().filter(|(number, _)| expected.is_none_or(|e| *number >= e));
         self.flow.take(new.map(|(_, stored)| stored.clone()));
         self.ready.extend(content.damages.iter().cloned().map(Item::Damage));
-        self.stage = Stage::Tail(content, 0, 0);
+        self.stage = Stage::Tail(Box::new(content), 0, 0);
     }
 
     /// Fills the frame with ticks of the tail that no block has; false (and

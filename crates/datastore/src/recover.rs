@@ -10,6 +10,7 @@ use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
 use crate::format::{BLOCK, BlockHead, END, End, HEAD, Head, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK, segment_name};
 use crate::notes::{self, StoredNote};
+use crate::pack::Unpacker;
 use crate::retention;
 use crate::schema::Schemas;
 use crate::segment::{AHEAD, GLANCE, Peek, Scanner, Source};
@@ -31,6 +32,7 @@ pub(crate) struct TailContent {
     pub cells: Vec<f64>,
     pub notes: Vec<(u64, StoredNote)>,
     pub damages: Vec<Damage>,
+    unpacker: Unpacker,
 }
 
 impl TailContent {
@@ -142,7 +144,7 @@ fn tail_record(
     match kind {
         HEAD => content.head = Head::parse(payload, path)?,
         SCHEMA => return Ok(content.schemas.learn(payload)),
-        NOTES => match notes::parse(payload) {
+        NOTES => match notes::parse(payload, &mut content.unpacker) {
             Some((first, notes)) => content.notes.extend((first..).zip(notes)),
             None => return Ok(false),
         },
@@ -181,6 +183,7 @@ pub(crate) fn next(dir: &Path, numbers: &[u32]) -> Result<Next, StoreError> {
 fn look_through(path: &Path, next: &mut Next) -> Result<bool, StoreError> {
     let mut scanner = Scanner::open(path, AHEAD)?;
     let mut told = false;
+    let mut unpacker = Unpacker::default();
     loop {
         let header = match scanner.peek()? {
             Peek::Record(header) => header,
@@ -188,15 +191,16 @@ fn look_through(path: &Path, next: &mut Next) -> Result<bool, StoreError> {
             Peek::Lost { .. } | Peek::End => return Ok(told),
         };
         let Some(payload) = scanner.take(&header)? else { continue };
-        let (tick, note) = match header.kind {
-            HEAD => Head::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
-            BLOCK => {
-                BlockHead::parse(payload).map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note))
-            }
-            END => End::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
-            NOTES => notes::parse(payload).map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
-            _ => continue,
-        };
+        let (tick, note) =
+            match header.kind {
+                HEAD => Head::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
+                BLOCK => BlockHead::parse(payload)
+                    .map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note)),
+                END => End::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
+                NOTES => notes::parse(payload, &mut unpacker)
+                    .map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
+                _ => continue,
+            };
         told = true;
         next.tick = next.tick.max(tick);
         next.note = next.note.max(note);

@@ -15,7 +15,7 @@ use diskwright_base::{Schema, Series};
 
 use crate::bits::{Cursor, put_text, put_varint};
 use crate::format::{MAX_SERIES, SCHEMA, close_record, open_record, u32_at, u64_at};
-use crate::pack::{pack, unpack};
+use crate::pack::{Packer, Unpacker};
 
 /// Longest plain form that is taken: 64 bytes of names for each of the most series.
 const MOST_PLAIN: usize = 64 * MAX_SERIES;
@@ -69,7 +69,7 @@ fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>
     record.extend_from_slice(&id.to_le_bytes());
     record.extend_from_slice(&base.to_le_bytes());
     record.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-    pack(plain, dictionary, &mut record);
+    Packer::default().pack(plain, dictionary, &mut record);
     close_record(&mut record, start, SCHEMA).then_some(record)
 }
 
@@ -77,6 +77,7 @@ fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
     known: Vec<(u64, Arc<Schema>)>,
+    unpacker: Unpacker,
 }
 
 impl Schemas {
@@ -110,19 +111,19 @@ impl Schemas {
             Some(schema) => plain(schema),
             None => return true,
         };
-        let schema = parse(&payload[20..], length as usize, &dictionary, id);
+        let schema = parse(&mut self.unpacker, &payload[20..], length as usize, &dictionary, id);
         schema.map(|schema| self.add(id, Arc::new(schema))).is_some()
     }
 }
 
-fn parse(packed: &[u8], length: usize, dictionary: &[u8], id: u64) -> Option<Schema> {
+fn parse(unpacker: &mut Unpacker, packed: &[u8], length: usize, dictionary: &[u8], id: u64) -> Option<Schema> {
     if length > MOST_PLAIN {
         return None;
     }
-    let plain = unpack(packed, length, dictionary)?;
-    let mut cursor = Cursor::new(&plain);
+    let plain = unpacker.unpack(packed, length, dictionary)?;
+    let mut cursor = Cursor::new(plain);
     let count = usize::try_from(cursor.varint()?).ok()?;
-    if count > MAX_SERIES || hash(&plain) != id {
+    if count > MAX_SERIES || hash(plain) != id {
         return None;
     }
     let mut texts = |count| (0..count).map(|_| cursor.text().map(str::to_owned)).collect::<Option<Vec<_>>>();

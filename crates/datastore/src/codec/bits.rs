@@ -57,7 +57,7 @@ impl BitWriter {
 }
 
 /// Reads what a [`BitWriter`] wrote. Past the end it reads zeros and notes it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -117,7 +117,19 @@ impl<'a> BitReader<'a> {
     }
 
     /// What `put_gamma` wrote; `None` where no number is.
+    #[inline]
     pub fn take_gamma(&mut self) -> Option<u64> {
+        let window = self.window();
+        let bits = window.trailing_zeros();
+        if bits <= 27 {
+            self.at += 2 * bits as usize + 1;
+            return Some((1 << bits | window >> (bits + 1) & ((1 << bits) - 1)) - 1);
+        }
+        self.take_long_gamma()
+    }
+
+    #[cold]
+    fn take_long_gamma(&mut self) -> Option<u64> {
         let mut bits = 0;
         while !self.take_bit() {
             bits += 1;

@@ -118,7 +118,7 @@ struct Entry {
     frequency: u16,
     first_slot: u16,
     /// First magnitude, before the shift.
-    first: u32,
+    first: u16,
     /// Low bits, before the shift.
     low: u8,
     /// All ones where the shift's bits follow too.
@@ -134,21 +134,22 @@ impl Entry {
             _ => ((2 + (bucket & 1)) << (bucket / 2 - 1), bucket as u8 / 2 - 1),
         };
         let shifted = if relative && symbol > 0 { 0xff } else { 0 };
-        Entry { frequency, first_slot, first, low, shifted }
+        Entry { frequency, first_slot, first: first.min(u32::from(u16::MAX)) as u16, low, shifted }
     }
 }
 
+/// By value, so that the reader's place stays in a register.
 #[cold]
-fn escaped(bits: &mut BitReader) -> u64 {
+fn escaped(mut bits: BitReader) -> (u64, BitReader) {
     let length = bits.take_few(7) as u32;
-    bits.take(length.min(64))
+    (bits.take(length.min(64)), bits)
 }
 
 /// The frequency tables, ready for use.
 pub(super) struct Tables {
     /// Symbol of each slot.
     slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
-    entries: Box<[[Entry; SYMBOLS]; ROOM]>,
+    entries: Box<[Entry; SYMBOLS * ROOM]>,
     /// Price of each symbol, sixteenths of a bit.
     prices: [[u16; SYMBOLS]; ROOM],
 }
@@ -157,14 +158,14 @@ impl Tables {
     /// Unfolds [`FREQUENCIES`].
     pub fn new() -> Tables {
         let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
-        let mut entries = Box::new([[Entry::default(); SYMBOLS]; ROOM]);
+        let mut entries = Box::new([Entry::default(); SYMBOLS * ROOM]);
         let mut prices = [[0; SYMBOLS]; ROOM];
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
                 let range = usize::from(first)..usize::from(first + frequency);
                 slots[context][range].fill(symbol as u8);
-                entries[context][symbol] = Entry::new(context, symbol, frequency, first);
+                entries[context * SYMBOLS + symbol] = Entry::new(context, symbol, frequency, first);
                 let share = f64::from(frequency) / f64::from(1 << PRECISION);
                 prices[context][symbol] = (-share.log2() * 16.0).round() as u16;
                 first += frequency;
@@ -242,7 +243,7 @@ impl EntropyWriter {
         self.words.clear();
         for (at, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
             let state = &mut states[at % self.scales.len() % STATES];
-            let entry = &tables.entries[usize::from(context)][usize::from(symbol)];
+            let entry = &tables.entries[usize::from(context) * SYMBOLS + usize::from(symbol)];
             let frequency = u32::from(entry.frequency);
             let most = u64::from(frequency) << (32 - PRECISION);
             if u64::from(*state) >= most {
@@ -260,15 +261,22 @@ impl EntropyWriter {
 /// The words that states are filled up from.
 struct Words<'a> {
     bytes: &'a [u8],
-    at: usize,
+    overrun: bool,
 }
 
 impl Words<'_> {
     #[inline(always)]
     fn take(&mut self) -> u32 {
-        let word = self.bytes.get(self.at..self.at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
-        self.at += 2;
-        u32::from(word)
+        match self.bytes.split_first_chunk::<2>() {
+            Some((word, rest)) => {
+                self.bytes = rest;
+                u32::from(u16::from_le_bytes(*word))
+            }
+            None => {
+                self.overrun = true;
+                0
+            }
+        }
     }
 }
 
@@ -281,24 +289,28 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitude
         *state = u32::from_le_bytes(bytes.try_into().ok()?);
     }
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
-    let mut words = Words { bytes: words, at: 0 };
+    let mut words = Words { bytes: words, overrun: false };
     let mut bits = BitReader::new(low);
     if !scales.is_empty() {
         let columns = scales.len();
         let (fours, rest) = scales.as_chunks_mut::<STATES>();
         for tick in magnitudes.chunks_exact_mut(columns) {
             let (out, out_rest) = tick.as_chunks_mut::<STATES>();
+            let [mut a, mut b, mut c, mut d] = states;
             for (four, out) in fours.iter_mut().zip(out) {
-                for i in 0..STATES {
-                    out[i] = step(tables, &mut four[i], &mut states[i], &mut words, &mut bits);
-                }
+                out[0] = step(tables, &mut four[0], &mut a, &mut words, &mut bits);
+                out[1] = step(tables, &mut four[1], &mut b, &mut words, &mut bits);
+                out[2] = step(tables, &mut four[2], &mut c, &mut words, &mut bits);
+                out[3] = step(tables, &mut four[3], &mut d, &mut words, &mut bits);
             }
+            states = [a, b, c, d];
             for ((scale, out), state) in rest.iter_mut().zip(out_rest).zip(&mut states) {
                 *out = step(tables, scale, state, &mut words, &mut bits);
             }
         }
     }
-    (words.at == words.bytes.len() && states == [LEAST; STATES] && !bits.is_overrun()).then_some(())
+    let done = words.bytes.is_empty() && !words.overrun && !bits.is_overrun();
+    (done && states == [LEAST; STATES]).then_some(())
 }
 
 /// The next magnitude of a column.
@@ -307,14 +319,18 @@ fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, 
     let context = usize::from(scale.context) % ROOM;
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
-    let entry = &tables.entries[context][usize::from(symbol) % SYMBOLS];
+    let entry = &tables.entries[context * SYMBOLS + usize::from(symbol) % SYMBOLS];
     let mut next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
     if next < LEAST {
         next = next << 16 | words.take();
     }
     *state = next;
     let magnitude = match symbol {
-        ESCAPE => escaped(bits),
+        ESCAPE => {
+            let magnitude;
+            (magnitude, *bits) = escaped(*bits);
+            magnitude
+        }
         _ => {
             u64::from(entry.first) << scale.shift | bits.take_few(u32::from(entry.low + (scale.shift & entry.shifted)))
         }

@@ -297,8 +297,13 @@ impl Decoder {
                 numbers[1 + at as usize] = signed(magnitude);
             }
         } else {
-            let column = self.magnitudes.iter().skip(self.busy[line]).step_by(self.scales.len());
-            numbers[1..].iter_mut().zip(column).for_each(|(number, magnitude)| *number = signed(*magnitude));
+            let at = self.busy[line];
+            let ticks = self.magnitudes.chunks_exact(self.scales.len());
+            let column = numbers[1..].iter_mut().zip(ticks);
+            match choice.unsigned {
+                true => column.for_each(|(number, tick)| *number = tick[at] as i64),
+                false => column.for_each(|(number, tick)| *number = unzigzag(tick[at])),
+            }
         }
         predict::unsmooth(numbers, choice.smoothing);
         if choice.divisor > 1 {

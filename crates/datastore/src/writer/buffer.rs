@@ -2,14 +2,13 @@
 //! wait, the block does not end: it gets the columns of both schemas, and the
 //! ticks of each schema make a part of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Tick};
+use diskwright_base::{Frame, Schema, Tick};
 
 use crate::format::{MOST_HELD, MOST_PARTS};
 use crate::schema::StoredSchema;
-use crate::union;
+use crate::union::Union;
 
 /// Ticks under one schema.
 #[derive(Debug)]
@@ -74,9 +73,10 @@ impl Buffer {
     fn widen(&mut self, stored: &StoredSchema) -> bool {
         let before = self.frame.schema().clone();
         let series = &stored.schema.series;
-        let mut index: HashMap<_, usize> = before.series.iter().enumerate().map(|(i, s)| (union::key(s), i)).collect();
-        let mut all = (*before).clone();
-        let columns = union::join(&mut all, &mut index, series);
+        let mut union = Union::default();
+        union.join(&before.series);
+        let columns = union.join(series);
+        let all = Schema { series: union.series.into_iter().cloned().collect() };
         let held = self.frame.ticks().len();
         let ticks = self.most_ticks.min(MOST_HELD / all.series.len().max(1));
         // Two machines' worth of columns in one block would help nobody.

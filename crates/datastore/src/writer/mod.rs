@@ -106,7 +106,7 @@ pub struct Writer {
     pause: Option<Pause>,
     encoder: codec::Encoder,
     record: Vec<u8>,
-    plain: Vec<u8>,
+    scratch: notes::Scratch,
 }
 
 impl Writer {
@@ -139,7 +139,7 @@ impl Writer {
             pause: None,
             encoder: codec::Encoder::default(),
             record: Vec::new(),
-            plain: Vec::new(),
+            scratch: notes::Scratch::default(),
         };
         let left = recover::tail_of(dir)?;
         writer.take_over(left).map_err(|fault| fault.into_error(dir))?;
@@ -290,7 +290,7 @@ impl Writer {
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
             let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_name(next.segment));
-            self.segment = Some(Segment::create(path, next, &standing, &mut self.plain)?);
+            self.segment = Some(Segment::create(path, next, &standing, &mut self.scratch)?);
             self.next.segment += 1;
         }
         match (&mut self.segment, &self.stored) {
@@ -314,7 +314,7 @@ impl Writer {
         self.ready_tail()?;
         let number = self.next.note - (self.notes.len() - index) as u64;
         self.record.clear();
-        notes::write(&mut self.record, &mut self.plain, number, &self.notes[index..=index]);
+        notes::write(&mut self.record, &mut self.scratch, number, &self.notes[index..=index]);
         self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
     }
 
@@ -349,7 +349,7 @@ impl Writer {
         self.record.clear();
         if !self.notes.is_empty() {
             let first = self.next.note - self.notes.len() as u64;
-            notes::write(&mut self.record, &mut self.plain, first, &self.notes);
+            notes::write(&mut self.record, &mut self.scratch, first, &self.notes);
         }
         self.block_record();
         let Some(segment) = &mut self.segment else { return Ok(()) };

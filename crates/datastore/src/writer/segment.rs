@@ -30,12 +30,17 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Makes the file with its head and the notes that describe the machine.
-    pub fn create(path: PathBuf, next: Next, standing: &[StoredNote], plain: &mut Vec<u8>) -> Result<Segment, Fault> {
+    pub fn create(
+        path: PathBuf,
+        next: Next,
+        standing: &[StoredNote],
+        scratch: &mut notes::Scratch,
+    ) -> Result<Segment, Fault> {
         let mut record = Vec::new();
         Head { role: Role::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
             .write(&mut record);
         if !standing.is_empty() {
-            notes::write(&mut record, plain, next.note, standing);
+            notes::write(&mut record, scratch, next.note, standing);
         }
         let mut out = Output::create(path)?;
         if let Err(fault) = out.append(&record) {
