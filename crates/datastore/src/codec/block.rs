@@ -6,7 +6,7 @@ use diskwright_base::Tick;
 use super::bits::{BitReader, BitWriter};
 use super::predict::{EXPONENTS, Factor, MOST_PARENTS, MOST_WHOLE};
 use super::rare;
-use super::relate::Choice;
+use super::relate::{Choice, GROUP};
 use crate::bits::{unzigzag, zigzag};
 
 /// What sort of column it is. The two columns of times come first.
@@ -154,7 +154,7 @@ pub(super) fn put_columns(
     kinds: &[Kind],
     lines: &[Line],
     gaps: &[(u32, u32)],
-    magnitudes: &[u64],
+    magnitudes: &[i64],
     raw: &mut dyn FnMut(usize, &mut BitWriter),
 ) {
     let ticks = magnitudes.len() / lines.len().max(1);
@@ -171,7 +171,7 @@ pub(super) fn put_columns(
                 let (line, magnitudes) = lines.next().expect("a line for each told column");
                 put_line(bits, line, gaps);
                 if line.choice.rare {
-                    rare::write(bits, &magnitudes[1..]);
+                    rare::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
                 }
             }
             Some(Kind::Whole(number)) => {
@@ -281,7 +281,7 @@ fn put_choice(bits: &mut BitWriter, choice: &Choice) {
     let parents = &choice.parents;
     bits.put(parents.count as u64, 3);
     for (column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
-        bits.put(u64::from(*column), 8);
+        bits.put(u64::from(*column), GROUP.ilog2());
         match factor {
             Factor::Whole(whole) => {
                 bits.put(0, 1);
@@ -316,7 +316,7 @@ fn take_choice(bits: &mut BitReader) -> Option<Choice> {
     }
     choice.parents.count = count;
     for at in 0..count {
-        choice.parents.columns[at] = bits.take_few(8) as u8;
+        choice.parents.columns[at] = bits.take_few(GROUP.ilog2()) as u8;
         choice.parents.factors[at] = match bits.take_bit() {
             false => Factor::Whole(i32::try_from(unzigzag(bits.take_gamma()?)).ok()?),
             true => {

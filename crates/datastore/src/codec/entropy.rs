@@ -216,7 +216,7 @@ impl EntropyWriter {
         &mut self,
         tables: &Tables,
         busy: &[(usize, u32)],
-        magnitudes: &[u64],
+        magnitudes: &[i64],
         ticks: usize,
         out: &mut Vec<u8>,
     ) {
@@ -226,7 +226,7 @@ impl EntropyWriter {
         self.bits.clear();
         for tick in 1..ticks {
             for ((column, _), scale) in busy.iter().zip(&mut self.scales) {
-                let magnitude = magnitudes[column * ticks + tick];
+                let magnitude = magnitudes[column * ticks + tick] as u64;
                 let (symbol, low) = symbol(magnitude, scale.shift);
                 self.symbols.push((scale.context, symbol));
                 put_low(&mut self.bits, magnitude, symbol, low);
@@ -364,7 +364,7 @@ mod tests {
             for tick in 0..ticks as u32 {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let size = (column * 5 + if tick % 50 > 40 { 20 } else { 0 }).min(64);
-                magnitudes.push(if size == 0 { 0 } else { (random ^ random >> 29) >> (64 - size) });
+                magnitudes.push(if size == 0 { 0 } else { ((random ^ random >> 29) >> (64 - size)) as i64 });
             }
         }
         let busy: Vec<(usize, u32)> = (0..13).filter(|c| *c != 5).map(|c| (c, c as u32 * 3)).collect();
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(read(&tables, &code, &mut scales(), &mut back), Some(()));
         for (at, (column, _)) in busy.iter().enumerate() {
             for tick in 1..ticks {
-                assert_eq!(back[(tick - 1) * 12 + at], magnitudes[column * ticks + tick], "{column} {tick}");
+                assert_eq!(back[(tick - 1) * 12 + at], magnitudes[column * ticks + tick] as u64, "{column} {tick}");
             }
         }
         assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales(), &mut back), None);

@@ -42,7 +42,10 @@ pub(crate) struct Encoder {
     kinds: Vec<Kind>,
     lines: Vec<Line>,
     gaps: Vec<(u32, u32)>,
+    /// Of the told columns, one after the other; once a group has been
+    /// searched, its magnitudes (as bits).
     forms: Vec<i64>,
+    /// Of one group.
     magnitudes: Vec<u64>,
     /// Columns for the entropy code, with the levels that they start with.
     busy: Vec<(usize, u32)>,
@@ -56,15 +59,15 @@ impl Encoder {
     pub fn encode(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let ticks = frame.ticks().len();
         self.collect(frame);
-        self.magnitudes.clear();
-        self.magnitudes.resize(self.forms.len(), 0);
-        let groups = self.forms.chunks(GROUP * ticks.max(1)).zip(self.magnitudes.chunks_mut(GROUP * ticks.max(1)));
         let mut line = 0;
-        for (forms, magnitudes) in groups {
-            self.search.group(&TABLES, forms, ticks, magnitudes, |choice| {
+        for forms in self.forms.chunks_mut(GROUP * ticks.max(1)) {
+            self.magnitudes.resize(forms.len(), 0);
+            self.search.group(&TABLES, forms, ticks, &mut self.magnitudes, |choice| {
                 self.lines[line].choice = choice;
                 line += 1;
             });
+            // The group's forms are done with; memory is not plentiful.
+            forms.iter_mut().zip(&self.magnitudes).for_each(|(form, magnitude)| *form = *magnitude as i64);
         }
         self.write_head(frame);
         let start = out.len();
@@ -75,7 +78,7 @@ impl Encoder {
         self.busy.clear();
         let choices = self.lines.iter().map(|line| line.choice).enumerate();
         self.busy.extend(choices.filter(|(_, c)| !c.rare).map(|(column, c)| (column, c.level)));
-        self.entropy.write(&TABLES, &self.busy, &self.magnitudes, ticks, out);
+        self.entropy.write(&TABLES, &self.busy, &self.forms, ticks, out);
     }
 
     /// Sorts the columns and gathers the forms of those to be told.
@@ -85,6 +88,8 @@ impl Encoder {
         self.lines.clear();
         self.gaps.clear();
         self.forms.clear();
+        // What is never touched is never resident; growing would leave holes.
+        self.forms.reserve((TIMES + frame.schema().series.len()) * frame.ticks().len());
         for at in 0..TIMES {
             let times = &self.times[at];
             let first = times.first().copied().unwrap_or(0);
@@ -140,7 +145,7 @@ impl Encoder {
             Some(column) => block::put_raw(bits, frame.column(column).iter().map(|c| block::cell_bits(*c))),
         };
         self.head.clear();
-        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &self.magnitudes, &mut raw);
+        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &self.forms, &mut raw);
     }
 }
 
@@ -384,8 +389,9 @@ mod tests {
             while let Some(item) = reader.next(&mut frame).expect("readable") {
                 if item == crate::Item::Frame {
                     encoder.encode(&frame, &mut Vec::new());
-                    let columns = encoder.magnitudes.chunks_exact(frame.ticks().len());
+                    let columns = encoder.forms.chunks_exact(frame.ticks().len());
                     for (line, magnitudes) in encoder.lines.iter().zip(columns).filter(|(l, _)| !l.choice.rare) {
+                        let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();
                         entropy::count(line.choice.level, &magnitudes[1..], &mut counts);
                     }
                 }
@@ -414,12 +420,13 @@ mod tests {
                 }
                 encoder.encode(&frame, &mut Vec::new());
                 let told = encoder.kinds.iter().enumerate().filter(|(_, k)| **k == Kind::Told).map(|(c, _)| c);
-                let columns = encoder.magnitudes.chunks_exact(frame.ticks().len());
+                let columns = encoder.forms.chunks_exact(frame.ticks().len());
                 for ((column, line), magnitudes) in told.zip(&encoder.lines).zip(columns) {
                     let mut bits = BitWriter::default();
                     block::put_columns(&mut bits, &[Kind::Told], &[*line], &encoder.gaps, magnitudes, &mut |_, _| {});
                     let mut head = Vec::new();
                     bits.finish(&mut head);
+                    let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();
                     let code = match line.choice.rare {
                         true => 0,
                         false => TABLES.price(line.choice.level, &magnitudes[1..], u64::MAX),

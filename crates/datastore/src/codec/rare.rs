@@ -8,17 +8,18 @@ const SHARE: usize = 8;
 
 /// How many magnitudes are not 0, and the low bits that suit their distances
 /// and sizes; `None` where there are too many.
-fn survey(magnitudes: &[u64]) -> Option<(usize, u32, u32)> {
+fn survey(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32, u32)> {
+    let length = magnitudes.len();
     let mut count = 0;
     let mut sizes = 0;
-    for magnitude in magnitudes.iter().filter(|m| **m != 0) {
+    for magnitude in magnitudes.filter(|m| *m != 0) {
         count += 1;
         sizes += magnitude.ilog2();
-        if count * SHARE > magnitudes.len() {
+        if count * SHARE > length {
             return None;
         }
     }
-    let distance = (magnitudes.len() / (count + 1)).max(1).ilog2();
+    let distance = (length / (count + 1)).max(1).ilog2();
     Some((count, distance.saturating_sub(1), (sizes / count.max(1) as u32).saturating_sub(1)))
 }
 
@@ -39,11 +40,11 @@ fn take(bits: &mut BitReader, low: u32) -> Option<u64> {
 }
 
 /// What the magnitudes cost, sixteenths of a bit; `None` where there are too many.
-pub(super) fn price(magnitudes: &[u64]) -> Option<u64> {
-    let (count, near, low) = survey(magnitudes)?;
+pub(super) fn price(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> Option<u64> {
+    let (count, near, low) = survey(magnitudes.clone())?;
     let mut sum = length(count as u64, 0) + if count > 0 { 10 } else { 0 };
     let mut last = 0;
-    for (at, magnitude) in magnitudes.iter().enumerate().filter(|(_, m)| **m != 0) {
+    for (at, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
         sum += length((at - last) as u64, near) + length(magnitude - 1, low);
         last = at;
     }
@@ -51,15 +52,15 @@ pub(super) fn price(magnitudes: &[u64]) -> Option<u64> {
 }
 
 /// Writes the magnitudes.
-pub(super) fn write(bits: &mut BitWriter, magnitudes: &[u64]) {
-    let (count, near, low) = survey(magnitudes).expect("priced before");
+pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Item = u64> + Clone) {
+    let (count, near, low) = survey(magnitudes.clone()).expect("priced before");
     bits.put_gamma(count as u64);
     if count > 0 {
         bits.put(u64::from(near), 4);
         bits.put(u64::from(low), 6);
     }
     let mut last = 0;
-    for (at, magnitude) in magnitudes.iter().enumerate().filter(|(_, m)| **m != 0) {
+    for (at, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
         put(bits, (at - last) as u64, near);
         put(bits, magnitude - 1, low);
         last = at;
@@ -98,10 +99,10 @@ mod tests {
             let magnitude = |at: usize| if at.is_multiple_of(step) { size + at as u64 } else { 0 };
             let magnitudes: Vec<u64> = (0..239).map(magnitude).collect();
             let mut bits = BitWriter::default();
-            write(&mut bits, &magnitudes);
+            write(&mut bits, magnitudes.iter().copied());
             let mut bytes = Vec::new();
             bits.finish(&mut bytes);
-            let price = price(&magnitudes).expect("few");
+            let price = price(magnitudes.iter().copied()).expect("few");
             assert_eq!(bytes.len() as u64, price.div_ceil(16 * 8));
             let mut found = Vec::new();
             assert_eq!(read(&mut BitReader::new(&bytes), 240, &mut found), Some(()));
@@ -109,7 +110,7 @@ mod tests {
             found.iter().for_each(|(at, magnitude)| back[*at as usize] = *magnitude);
             assert_eq!(back, magnitudes);
         }
-        assert_eq!(price(&[1; 100]), None);
-        assert_eq!(price(&[0; 100]), Some(16));
+        assert_eq!(price([1; 100].into_iter()), None);
+        assert_eq!(price([0; 100].into_iter()), Some(16));
     }
 }

@@ -15,16 +15,16 @@ use super::predict::{Factor, MOST_PARENTS, Parents, SMOOTHINGS, smooth, tell};
 use super::rare;
 use crate::bits::zigzag;
 
-/// Most columns that are related to each other; wider schemas are searched in
-/// groups of so many.
-pub(super) const GROUP: usize = 256;
+/// Most columns that are related to each other, a power of two; wider schemas
+/// are searched in groups of so many.
+pub(super) const GROUP: usize = 128;
 /// Steps without a gain after which the search for a column ends.
 const PATIENCE: usize = 2;
 /// What it is worth, sixteenths of a bit, that few remains are read quickly.
 const RARE_BONUS: u64 = 8 * 16;
 /// What a parent costs, sixteenths of a bit.
-const PRICE_WHOLE: u64 = (9 + 4) * 16;
-const PRICE_FLOAT: u64 = (9 + 16) * 16;
+const PRICE_WHOLE: u64 = (8 + 4) * 16;
+const PRICE_FLOAT: u64 = (8 + 16) * 16;
 
 /// How a column is told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -248,7 +248,7 @@ impl Trial {
             let level = starting_level(&self.magnitudes);
             let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
             let Some(room) = least.checked_sub(extra) else { continue };
-            let told_rare = rare::price(&self.magnitudes[1..]);
+            let told_rare = rare::price(self.magnitudes[1..].iter().copied());
             let told_all = tables.price(level, &self.magnitudes[1..], room.min(told_rare.unwrap_or(room)));
             let rare = told_rare.is_some_and(|price| price <= told_all + RARE_BONUS);
             let price = if rare { told_rare.unwrap_or(told_all) } else { told_all };
