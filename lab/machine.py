@@ -134,6 +134,12 @@ class Machine:
         return folder
 
     def swap_on(self, device):
+        # FUSE takes a dozen requests in the background and then makes the loop
+        # device's worker wait; with many more swap-outs behind it the two have
+        # been seen to wait for each other for ever.
+        queue = "/sys/block/%s/queue/nr_requests" % os.path.basename(device)
+        with open(queue, "w") as file:
+            file.write("8")
         self.output(["mkswap", device])
         # Swapping off before the hog has gone would read every page back, slowly;
         # the hog is started later, so it is ended earlier.
