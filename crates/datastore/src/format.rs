@@ -36,8 +36,8 @@
 //!   tick u64, first and last wall time i64 (nanoseconds; never falling within
 //!   a block), number of the next note u64, ticks u16, columns u32, parts u16,
 //!   for each part schema id u64 and ticks u16, then the code of `codec`. The
-//!   columns are those of the parts' schemas together (`union.rs`). A reader
-//!   passes over a block whose times it does not want.
+//!   columns are those of the parts' schemas together (`union.rs`). A block
+//!   whose times are not wanted need not be decoded.
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
 //! - **end** closes a segment: number of the next tick u64, least and greatest

@@ -234,9 +234,6 @@ impl Reader {
                 return Ok(false);
             }
         };
-        if header.kind == BLOCK && self.pass_over(&header, offset)? {
-            return Ok(false);
-        }
         match self.record(&header, offset, frame)? {
             Taken::Frame => return Ok(true),
             Taken::Other => {}
@@ -247,19 +244,6 @@ impl Reader {
 
     fn segment_path(&self) -> PathBuf {
         self.segment.as_ref().map_or(self.path.clone(), |s| s.path().to_owned())
-    }
-
-    /// Passes over a block whose times lie outside the window, unread.
-    fn pass_over(&mut self, header: &Header, offset: u64) -> Result<bool, StoreError> {
-        let Some(scanner) = &mut self.segment else { return Ok(false) };
-        let Some(head) = BlockHead::parse(scanner.glance(header, BLOCK_FIXED)?) else { return Ok(false) };
-        if head.to_ns >= self.flow.from_ns && head.from_ns <= self.flow.to_ns {
-            return Ok(false);
-        }
-        scanner.pass(header);
-        self.reach(offset, head.first_tick, head.next_note);
-        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
-        Ok(true)
     }
 
     /// A sound record says what comes next; losses before it are sized by that.
@@ -324,6 +308,12 @@ impl Reader {
 
     fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<Taken, StoreError> {
         let Some(head) = BlockHead::parse(payload) else { return Ok(Taken::Bad) };
+        let next = head.first_tick.saturating_add(head.ticks as u64);
+        if head.to_ns < self.flow.from_ns || head.from_ns > self.flow.to_ns {
+            self.reach(offset, head.first_tick, head.next_note);
+            self.account.tick = Some(next);
+            return Ok(Taken::Other);
+        }
         let Some((parts, code)) = payload[BLOCK_FIXED..].split_at_checked(head.parts * PART) else {
             return Ok(Taken::Bad);
         };
@@ -333,7 +323,7 @@ impl Reader {
             return Ok(Taken::Bad);
         }
         self.reach(offset, head.first_tick, head.next_note);
-        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
+        self.account.tick = Some(next);
         match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
             true => Ok(Taken::Frame),
             false => Ok(Taken::Other),

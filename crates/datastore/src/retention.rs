@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::StoreError;
-use crate::format::{BLOCK, BLOCK_FIXED, BlockHead, segment_name, segment_number};
+use crate::format::{BLOCK, BlockHead, segment_name, segment_number};
 use crate::segment::{GLANCE, Peek, Scanner};
 
 /// Numbers of the segments in `dir`, oldest first.
@@ -28,15 +28,13 @@ pub(crate) fn times(path: &Path) -> Result<Option<(i64, i64)>, StoreError> {
     let mut span: Option<(i64, i64)> = None;
     loop {
         match scanner.peek()? {
-            Peek::Record(header) => {
-                if header.kind == BLOCK
-                    && let Some(head) = BlockHead::parse(scanner.glance(&header, BLOCK_FIXED)?)
-                {
+            Peek::Record(header) if header.kind == BLOCK => {
+                if let Some(head) = scanner.take(&header)?.and_then(BlockHead::parse) {
                     let (least, most) = span.unwrap_or((head.from_ns, head.to_ns));
                     span = Some((least.min(head.from_ns), most.max(head.to_ns)));
                 }
-                scanner.pass(&header);
             }
+            Peek::Record(header) => scanner.pass(&header),
             Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
             Peek::Lost { .. } | Peek::End => return Ok(span),
         }

@@ -199,11 +199,6 @@ impl Scanner {
         Ok(sound)
     }
 
-    /// The first bytes of the peeked record's payload, unchecked.
-    pub fn glance(&mut self, header: &Header, count: usize) -> Result<&[u8], StoreError> {
-        self.bytes(self.at + HEADER as u64, header.length.min(count))
-    }
-
     /// Passes over the peeked record.
     pub fn pass(&mut self, header: &Header) {
         self.at += header.span();

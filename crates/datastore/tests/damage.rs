@@ -199,6 +199,25 @@ fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
 }
 
 #[test]
+fn a_window_does_not_believe_a_damaged_block() {
+    let case = Case::new(true, "00000001.dwlog");
+    for bit in 0..case.sound.len() * 8 {
+        let mut bytes = case.sound.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&case.file, bytes).expect("writable");
+        let mut reader = Reader::open(&case.dir.0).expect("the name says that it is a log");
+        reader.window(tick(5).time_ns, tick(9).time_ns);
+        let seen = Seen::of(&mut reader);
+        let sound = |i: &u64| {
+            let block = case.blocks[(i / BLOCK) as usize];
+            bit / 8 < block.0 || bit / 8 >= block.1
+        };
+        assert_eq!(seen.numbers(), (5..10).filter(sound).collect::<Vec<_>>(), "bit {bit}");
+        assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+    }
+}
+
+#[test]
 fn a_damaged_bookmark_costs_no_other_and_is_told() {
     let dir = small_log(true);
     for i in [2, 5, 9] {
