@@ -152,7 +152,11 @@ impl Writer {
     /// # Errors
     /// When the log cannot be written for another reason than a full or
     /// failing disk, or the schema is too wide.
+    ///
+    /// # Panics
+    /// When the row has another width than the schema: a mistake of the caller.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<State, StoreError> {
+        assert_eq!(row.len(), schema.series.len(), "row width");
         let tick = rounded(tick, self.options.time_unit_ns);
         match self.advance(schema, tick, row) {
             Ok(()) => {}
