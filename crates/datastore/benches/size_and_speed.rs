@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diskwright_base::{Frame, Schema};
+use diskwright_base::{Frame, Schema, Tick};
 use diskwright_counters::live::{Options, Roots, Sampler, SystemClock};
 use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
 use rustix::time::{ClockId, clock_gettime};
@@ -50,7 +50,11 @@ fn main() {
     for peer in peers {
         peer.report(tally.ticks);
     }
-    speed(&log, &tally, if tiny { 2 } else { 30 });
+    let each = tally.push.as_secs_f64() * 1e6 / tally.ticks as f64;
+    println!("{:<44} {each:>9.1} us, waiting included", "writing a tick and its notes");
+    let (times, rounds) = if tiny { (2, 2) } else { (20, 10) };
+    lengthen(&log, &work.join("long"), times);
+    speed(&work.join("long"), &tally, rounds, times);
     println!("{:<44} {resident:>9} KiB", "most resident memory while recording");
     println!("{:<44} {:>9} KiB", "and after reading", status_kib("VmHWM"));
     // what is left in the temporary folder does no harm
@@ -166,7 +170,38 @@ fn thread_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-fn speed(log: &Path, tally: &Tally, rounds: u32) {
+/// The same ticks and notes again and again, as if it had been recorded for
+/// longer: what is done once a log should not hide what is done for each value.
+fn lengthen(log: &Path, long: &Path, times: u32) {
+    let mut writer = Writer::create_or_append(long, WriterOptions::default()).expect("a log can be made");
+    let (from, to) = Reader::open(log).and_then(|reader| reader.range()).expect("the log").expect("it has ticks");
+    let mut frame = Frame::default();
+    let mut row = Vec::new();
+    for round in 0..i64::from(times) {
+        let shift = round * (to - from + 1_000_000_000);
+        let mut reader = Reader::open(log).expect("the log");
+        while let Some(item) = reader.next(&mut frame).expect("the log") {
+            match item {
+                Item::Note(mut note) => {
+                    note.time_ns += shift;
+                    writer.note(&note).expect("there is room");
+                }
+                Item::Frame => {
+                    for (at, tick) in frame.ticks().iter().enumerate() {
+                        row.clear();
+                        row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+                        let tick = Tick { time_ns: tick.time_ns + shift, ..*tick };
+                        writer.push(frame.schema(), tick, &row).expect("there is room");
+                    }
+                }
+                Item::Damage(damage) => panic!("{damage}"),
+            }
+        }
+    }
+    writer.close().expect("there is room");
+}
+
+fn speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
     let mut frame = Frame::default();
     let (mut least, mut values) = (f64::MAX, 0);
     for _ in 0..rounds {
@@ -180,12 +215,11 @@ fn speed(log: &Path, tally: &Tally, rounds: u32) {
         }
         least = least.min(thread_ns() - start);
     }
-    assert_eq!(values as u64, tally.cells, "all that was recorded");
+    assert_eq!(values as u64, tally.cells * u64::from(times), "all that was recorded");
+    println!("the log {times} times over, notes read too, the best of {rounds} readings");
     println!("{:<44} {:>9.0} million a second", "decoded values, all", values as f64 / least * 1e3);
-    let changed = tally.changed as f64 / least * 1e3;
+    let changed = (tally.changed * u64::from(times)) as f64 / least * 1e3;
     println!("{:<44} {changed:>9.0} million a second", "decoded values, if only changed ones counted");
-    let each = tally.push.as_secs_f64() * 1e6 / tally.ticks as f64;
-    println!("{:<44} {each:>9.1} us, waiting included", "writing a tick and its notes");
 }
 
 fn status_kib(key: &str) -> u64 {

@@ -10,7 +10,13 @@ use diskwright_base::Series;
 pub(crate) struct Union<'a> {
     /// All of them, in order.
     pub series: Vec<&'a Series>,
+    /// Places of the first so many, by what makes two series the same.
     index: HashMap<(&'a str, &'a str, u64), usize>,
+    indexed: usize,
+}
+
+fn key(series: &Series) -> (&str, &str, u64) {
+    (series.counter.as_str(), series.instance.as_str(), series.scale.to_bits())
 }
 
 impl<'a> Union<'a> {
@@ -18,18 +24,32 @@ impl<'a> Union<'a> {
     pub fn join(&mut self, series: &'a [Series]) -> Vec<usize> {
         // A schema may name a series twice; each has its own column then.
         let mut taken = vec![false; self.series.len() + series.len()];
-        let mut place = |one: &'a Series| {
-            let key = (one.counter.as_str(), one.instance.as_str(), one.scale.to_bits());
-            let known = self.index.get(&key).copied().filter(|at| !taken[*at]);
-            let at = known.unwrap_or_else(|| {
-                self.index.insert(key, self.series.len());
+        // Schemas are mostly alike: the next series tends to be the next here.
+        let mut next = 0;
+        let mut places = Vec::with_capacity(series.len());
+        for one in series {
+            let alike = self.series.get(next).is_some_and(|there| key(there) == key(one));
+            let known = if alike { Some(next) } else { self.find(one) };
+            let at = known.filter(|at| !taken[*at]).unwrap_or_else(|| {
                 self.series.push(one);
                 self.series.len() - 1
             });
             taken[at] = true;
-            at
-        };
-        series.iter().map(&mut place).collect()
+            if known == Some(at) {
+                next = at + 1;
+            }
+            places.push(at);
+        }
+        places
+    }
+
+    /// The first place of a series; the index is made when it is first needed.
+    fn find(&mut self, one: &'a Series) -> Option<usize> {
+        for at in self.indexed..self.series.len() {
+            self.index.entry(key(self.series[at])).or_insert(at);
+        }
+        self.indexed = self.series.len();
+        self.index.get(&key(one)).copied()
     }
 }
 
@@ -46,6 +66,7 @@ mod tests {
         third[0].scale = 2.0;
         let mut union = Union::default();
         assert_eq!(union.join(&first), [0, 1, 2]);
+        assert_eq!(union.join(&first[1..]), [1, 2]);
         assert_eq!(union.join(&second), [3, 0, 2, 4]);
         assert_eq!(union.join(&third), [5]);
         assert_eq!(union.series.len(), 6);
