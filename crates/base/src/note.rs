@@ -28,6 +28,8 @@ impl Note {
     pub const WARNING: &'static str = "warning";
     /// A [`crate::Topology`] as JSON, at the start and after each change.
     pub const TOPOLOGY: &'static str = "topology";
+    /// Where a foreign log comes from: the id of its format (`perfmon-text`, `pcp`, …). Our own logs have none.
+    pub const SOURCE: &'static str = "source";
     /// A [`ProcessTable`] as JSON, on the slow beat.
     pub const PROCESSES: &'static str = "processes";
 

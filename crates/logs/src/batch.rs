@@ -1,0 +1,297 @@
+//! From a reader's ticks to frames in order of time, with everything counted.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, Schema, Tick, Topology};
+
+use crate::error::LogError;
+use crate::skips::{Skipped, Skips};
+use crate::{Piece, Sink};
+
+/// Cells in a frame, about.
+const MOST_CELLS: usize = 1 << 18;
+/// Ticks in a frame at most.
+const MOST_TICKS: usize = 1024;
+/// A tick that comes this many times later than usual has a gap before it.
+const GAP: u64 = 5;
+
+/// What was read of a log.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Id of the format.
+    pub format: &'static str,
+    /// The machine that was read, empty where the log does not name it.
+    pub host: String,
+    /// Different series.
+    pub series: u64,
+    /// Series whose counter the catalogue does not know; they are kept as `foreign.…`.
+    pub foreign: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Cells that hold a value.
+    pub values: u64,
+    /// Cells that are gaps.
+    pub gaps: u64,
+    /// What was left out.
+    pub skipped: Vec<Skipped>,
+    /// Moment of the first and of the last tick, nanoseconds since 1970 UTC.
+    pub range: Option<(i64, i64)>,
+}
+
+/// Takes a reader's ticks, and hands frames on.
+pub struct Batch<'a> {
+    sink: &'a mut Sink<'a>,
+    frame: Frame,
+    seen: HashSet<(String, String)>,
+    summary: Summary,
+    skips: Skips,
+    /// The usual time between two ticks, nanoseconds; 0 while unknown.
+    usual_ns: u64,
+    stopped: bool,
+    begun: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch for a log of this format.
+    pub fn new(format: &'static str, sink: &'a mut Sink<'a>) -> Batch<'a> {
+        Batch {
+            sink,
+            frame: Frame::default(),
+            seen: HashSet::new(),
+            summary: Summary { format, ..Summary::default() },
+            skips: Skips::default(),
+            usual_ns: 0,
+            stopped: false,
+            begun: false,
+        }
+    }
+
+    /// True when nobody wants more; a reader may end then, without an error.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// The machine's name and what is known of its devices; a topology note.
+    /// To be said before the first tick.
+    pub fn topology(&mut self, time_ns: i64, topology: &Topology) {
+        self.summary.host.clone_from(&topology.host);
+        if let Ok(text) = serde_json::to_string(topology) {
+            self.note(Note::new(time_ns, Note::TOPOLOGY, text));
+        }
+    }
+
+    /// Something that was left out: where (line, byte, name), and why. The
+    /// same reason again is only counted, so a reason should not hold numbers.
+    pub fn skip(&mut self, at: impl Into<String>, because: impl Into<String>) {
+        self.skips.add(at, because);
+    }
+
+    /// A note, after the ticks that were handed over before it.
+    pub fn note(&mut self, note: Note) {
+        self.begin(note.time_ns);
+        self.hand_over();
+        self.send(Piece::Note(note));
+    }
+
+    /// A tick. `row` has a cell a series of `schema`, `NaN` for a gap;
+    /// `elapsed_ns` is the time that it covers, where the log says so (0: not
+    /// known, what the first sample of a log is), else the time since the tick
+    /// before. A tick that does not come after the one before is left out and
+    /// counted.
+    pub fn tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
+        let Some(tick) = self.place(time_ns, elapsed_ns) else { return };
+        self.adopt(schema);
+        self.frame.push(tick, row);
+        self.count(row);
+        if self.frame.is_full() {
+            self.hand_over();
+        }
+    }
+
+    /// Many ticks at once, for a reader that fills columns itself: the frame's
+    /// ticks must be in order and come after all before.
+    pub fn frame(&mut self, frame: &Frame) {
+        let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
+        self.begin(first.time_ns);
+        self.hand_over();
+        self.name_series(frame.schema());
+        for column in 0..frame.schema().series.len() {
+            self.count(frame.column(column));
+        }
+        self.summary.ticks += frame.ticks().len() as u64;
+        let from = self.summary.range.map_or(first.time_ns, |(from, _)| from);
+        self.summary.range = Some((from, last.time_ns));
+        self.send(Piece::Frame(frame));
+    }
+
+    /// Settles time for a tick: its length, gaps before it, order. `None`
+    /// where it must be left out. For readers that call [`Batch::frame`].
+    pub fn place(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
+        let Some((from, before)) = self.summary.range else {
+            self.begin(time_ns);
+            self.summary.range = Some((time_ns, time_ns));
+            return Some(Tick { time_ns, elapsed_ns: elapsed_ns.unwrap_or(0) });
+        };
+        let since = time_ns.saturating_sub(before);
+        if since <= 0 {
+            let because = if since == 0 { "a second sample of one moment" } else { "time goes back" };
+            self.skips.add(format!("sample at {}", seconds(time_ns)), because);
+            return None;
+        }
+        let since = since.unsigned_abs();
+        let is_gap = self.usual_ns > 0 && since > self.usual_ns.saturating_mul(GAP);
+        if is_gap {
+            let text = format!("nothing was recorded for {:.0} s", since as f64 * 1e-9);
+            self.note(Note::new(before, Note::GAP, text));
+        } else {
+            self.usual_ns = if self.usual_ns == 0 { since } else { self.usual_ns.min(since).max(self.usual_ns / 2) };
+        }
+        self.summary.range = Some((from, time_ns));
+        // what a value says of the time of a gap is not known
+        let elapsed_ns = elapsed_ns.unwrap_or(if is_gap { 0 } else { since });
+        Some(Tick { time_ns, elapsed_ns })
+    }
+
+    /// Hands the last frame on and tells what was read. `file` is for the error.
+    ///
+    /// # Errors
+    /// When there was no tick at all, though nobody stopped the reading.
+    pub fn finish(mut self, file: &str) -> Result<Summary, LogError> {
+        self.hand_over();
+        self.summary.skipped = self.skips.finish();
+        self.summary.series = self.seen.len() as u64;
+        self.summary.foreign = self.seen.iter().filter(|(c, _)| c.starts_with("foreign.")).count() as u64;
+        if self.summary.ticks == 0 && !self.stopped {
+            let why = self.summary.skipped.first().map_or("nothing was left out".into(), |s| {
+                let more = if s.times > 1 { format!(", {} times", s.times) } else { String::new() };
+                format!("left out: {}: {}{more}", s.at, s.because)
+            });
+            return Err(LogError::Empty { file: file.to_owned(), because: why });
+        }
+        Ok(self.summary)
+    }
+
+    fn begin(&mut self, time_ns: i64) {
+        if !self.begun {
+            self.begun = true;
+            self.send(Piece::Note(Note::new(time_ns, Note::SOURCE, self.summary.format)));
+        }
+    }
+
+    fn adopt(&mut self, schema: &Arc<Schema>) {
+        if Arc::ptr_eq(self.frame.schema(), schema) || (self.summary.ticks > 0 && **self.frame.schema() == **schema) {
+            return;
+        }
+        self.hand_over();
+        self.name_series(schema);
+        let ticks = (MOST_CELLS / schema.series.len().max(1)).clamp(1, MOST_TICKS);
+        self.frame.reset(Arc::clone(schema), ticks);
+    }
+
+    fn name_series(&mut self, schema: &Arc<Schema>) {
+        if Arc::ptr_eq(self.frame.schema(), schema) {
+            return;
+        }
+        for series in &schema.series {
+            let name = (series.counter.clone(), series.instance.clone());
+            self.seen.insert(name);
+        }
+    }
+
+    fn count(&mut self, cells: &[f64]) {
+        let gaps = cells.iter().filter(|c| c.is_nan()).count() as u64;
+        self.summary.gaps += gaps;
+        self.summary.values += cells.len() as u64 - gaps;
+    }
+
+    fn hand_over(&mut self) {
+        if self.frame.is_empty() {
+            return;
+        }
+        self.summary.ticks += self.frame.ticks().len() as u64;
+        if !self.stopped {
+            self.stopped = (self.sink)(Piece::Frame(&self.frame)) == ControlFlow::Break(());
+        }
+        self.frame.clear();
+    }
+
+    fn send(&mut self, piece: Piece<'_>) {
+        if !self.stopped {
+            self.stopped = (self.sink)(piece) == ControlFlow::Break(());
+        }
+    }
+}
+
+fn seconds(time_ns: i64) -> String {
+    format!("{:.3} s since 1970", time_ns as f64 * 1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Series;
+
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn schema(counter: &str) -> Arc<Schema> {
+        Arc::new(Schema { series: vec![Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 }] })
+    }
+
+    /// What the sink got, in short, and the summary.
+    fn run(feed: impl FnOnce(&mut Batch<'_>)) -> (Vec<String>, Result<Summary, LogError>) {
+        let mut got = Vec::new();
+        let mut sink = |piece: Piece<'_>| {
+            got.push(match piece {
+                Piece::Frame(f) => {
+                    format!("{:?}", f.ticks().iter().map(|t| t.elapsed_ns / S as u64).collect::<Vec<_>>())
+                }
+                Piece::Note(note) => note.kind,
+            });
+            ControlFlow::Continue(())
+        };
+        let mut batch = Batch::new("test", &mut sink);
+        feed(&mut batch);
+        let summary = batch.finish("file");
+        (got, summary)
+    }
+
+    #[test]
+    fn ticks_become_frames_and_are_counted() {
+        let one = schema("physical_disk.reads_per_s");
+        let two = schema("foreign.Thing\\Other");
+        let (got, summary) = run(|batch| {
+            batch.tick(&one, S, None, &[f64::NAN]);
+            batch.tick(&one, 2 * S, None, &[1.0]);
+            batch.tick(&two, 4 * S, Some(2 * S as u64), &[2.0]);
+        });
+        assert_eq!(got, ["source", "[0, 1]", "[2]"]);
+        let summary = summary.unwrap();
+        assert_eq!((summary.series, summary.foreign, summary.ticks, summary.values, summary.gaps), (2, 1, 3, 2, 1));
+        assert_eq!(summary.range, Some((S, 4 * S)));
+    }
+
+    #[test]
+    fn time_that_goes_back_is_left_out_and_a_hole_is_told() {
+        let one = schema("physical_disk.reads_per_s");
+        let (got, summary) = run(|batch| {
+            for at in [10, 11, 12, 5, 12, 100, 101] {
+                batch.tick(&one, at * S, None, &[1.0]);
+            }
+        });
+        assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 1]"]);
+        let summary = summary.unwrap();
+        assert_eq!(summary.ticks, 5);
+        let why: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+        assert_eq!(why, ["time goes back", "a second sample of one moment"]);
+    }
+
+    #[test]
+    fn no_tick_at_all_is_an_error_that_says_what_was_there() {
+        let (_, summary) = run(|batch| batch.skip("line 1", "not a number"));
+        let said = summary.unwrap_err().to_string();
+        assert!(said.contains("file") && said.contains("line 1: not a number"), "{said}");
+    }
+}

@@ -1,0 +1,173 @@
+//! A file, or standard input, ready to be read: opened, unpacked where it is
+//! compressed, its beginning looked at.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::LogError;
+
+/// Bytes of the beginning that formats are recognised by.
+pub const HEAD: usize = 64 << 10;
+
+/// The beginning of an input.
+pub struct Head<'a> {
+    /// File name without its folder; `-` is standard input.
+    pub name: &'a str,
+    /// At most [`HEAD`] bytes, unpacked; less where the file is shorter.
+    pub bytes: &'a [u8],
+}
+
+/// An input. It reads as a stream from its beginning, unpacked.
+pub struct Input {
+    name: String,
+    path: Option<PathBuf>,
+    head: Vec<u8>,
+    stream: Box<dyn Read>,
+    bytes: Option<u64>,
+    taken: Arc<AtomicU64>,
+}
+
+/// Counts what is taken from the file itself, for progress.
+struct Counted<R> {
+    inner: R,
+    taken: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Input {
+    /// Opens a file; `-` is standard input. gzip, zstd and xz are unpacked on the way.
+    ///
+    /// # Errors
+    /// When the system refuses, or a compressed file is broken at its beginning.
+    pub fn open(path: &Path) -> Result<Input, LogError> {
+        let name = path.display().to_string();
+        let error = |e| LogError::io(&name, e);
+        let taken = Arc::new(AtomicU64::new(0));
+        if name == "-" {
+            let raw = Counted { inner: io::stdin(), taken: Arc::clone(&taken) };
+            return Input::of(name, None, Box::new(raw), None, taken);
+        }
+        let file = File::open(path).map_err(error)?;
+        let found = file.metadata().map_err(error)?;
+        if found.is_dir() {
+            return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, and no log of ours")));
+        }
+        let raw = Counted { inner: file, taken: Arc::clone(&taken) };
+        Input::of(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
+    }
+
+    /// An input of bytes in memory, for tests and fuzzing. It has no path.
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Input, LogError> {
+        let length = bytes.len() as u64;
+        Input::of(name.to_owned(), None, Box::new(Cursor::new(bytes)), Some(length), Arc::default())
+    }
+
+    fn of(
+        name: String,
+        path: Option<PathBuf>,
+        raw: Box<dyn Read>,
+        bytes: Option<u64>,
+        taken: Arc<AtomicU64>,
+    ) -> Result<Input, LogError> {
+        let error = |e| LogError::io(&name, e);
+        let mut stream = unpacked(raw).map_err(error)?;
+        let head = beginning(&mut stream, HEAD).map_err(error)?;
+        Ok(Input { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
+    }
+
+    /// What errors call it: the path as given, or `-`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it lies, for formats of several files; `None` for standard input.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Its beginning.
+    pub fn head(&self) -> Head<'_> {
+        let name = self.path.as_deref().and_then(Path::file_name).and_then(|n| n.to_str()).unwrap_or(&self.name);
+        Head { name, bytes: &self.head }
+    }
+
+    /// Size of the file as it lies there (packed), bytes; `None` where it has none.
+    pub fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// How many bytes of the file were taken so far, packed; it counts on
+    /// while the input is read.
+    pub fn taken(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.taken)
+    }
+
+    /// An error at a place of this input.
+    pub fn broken(&self, at: impl Into<String>, because: impl Into<String>) -> LogError {
+        LogError::broken(&self.name, at, because)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+/// Reads up to `most` bytes; less only at the end.
+fn beginning(stream: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    stream.take(most as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The stream behind gzip, zstd or xz; itself where it is none of these.
+fn unpacked(mut raw: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    let magic = beginning(&mut raw, 6)?;
+    let whole = Cursor::new(magic.clone()).chain(raw);
+    Ok(match magic.as_slice() {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(lzma_rust2::XzReader::new(whole, true)),
+        _ => Box::new(whole),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn packed_files_read_as_if_they_were_not() {
+        let text = "some, text\n".repeat(20_000);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        let packed = [gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
+        for bytes in packed {
+            let mut input = Input::from_bytes("x", bytes).unwrap();
+            assert_eq!(input.head().bytes, &text.as_bytes()[..HEAD]);
+            let mut read = String::new();
+            input.read_to_string(&mut read).unwrap();
+            assert!(read == text);
+        }
+    }
+
+    #[test]
+    fn a_broken_archive_is_an_error() {
+        assert!(Input::from_bytes("x", vec![0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]).is_err());
+        let short = Input::from_bytes("x", vec![0x1f]).unwrap();
+        assert_eq!(short.head().bytes, [0x1f]);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a reader left out, and why: the first few in full, the rest counted,
+//! so that a file of nothing but mistakes takes no memory.
+
+use std::collections::HashMap;
+
+/// Something that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The first place: line, column, byte or name.
+    pub at: String,
+    /// Why.
+    pub because: String,
+    /// How often, this first time included.
+    pub times: u64,
+}
+
+/// Kinds of reasons that are told apart.
+const MOST_REASONS: usize = 200;
+
+/// Collects what was left out, a line a reason.
+#[derive(Clone, Debug, Default)]
+pub struct Skips {
+    found: Vec<Skipped>,
+    by_reason: HashMap<String, usize>,
+    others: u64,
+}
+
+impl Skips {
+    /// Notes one thing left out. The same reason again only counts.
+    pub fn add(&mut self, at: impl Into<String>, because: impl Into<String>) {
+        let because = because.into();
+        if let Some(&index) = self.by_reason.get(&because) {
+            self.found[index].times += 1;
+        } else if self.found.len() < MOST_REASONS {
+            self.by_reason.insert(because.clone(), self.found.len());
+            self.found.push(Skipped { at: at.into(), because, times: 1 });
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// All of it, in order of first appearance.
+    pub fn finish(mut self) -> Vec<Skipped> {
+        if self.others > 0 {
+            let because = "other reasons, too many to list".to_owned();
+            self.found.push(Skipped { at: "later".into(), because, times: self.others });
+        }
+        self.found
+    }
+}
