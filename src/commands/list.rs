@@ -36,9 +36,9 @@ enum What {
     Levels,
 }
 
-/// Formats that `why`, `show` and `report` read: id and description.
-const FORMATS: &[(&str, &str)] =
-    &[("diskwright", "our own log: a folder made by `record`, or one of its .dwlog files")];
+/// Our own format; the others register themselves in their crate.
+const OWN: (&str, &str, &str) =
+    ("diskwright", "our own log", "A folder made by `record` or `import`, or one of its .dwlog files.");
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
@@ -103,11 +103,12 @@ fn sources() -> Listing {
 }
 
 fn formats() -> Listing {
-    let mut table = Table::new().text("format").text("what it is");
+    let mut table = Table::new().text("format").text("what it is").text("more");
     let mut entries = Vec::new();
-    for (id, explain) in FORMATS {
-        table.row([*id, *explain]);
-        entries.push(json!({ "id": id, "explain": explain }));
+    let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
+    for (id, title, explain) in std::iter::once(OWN).chain(foreign) {
+        table.row([id, title, explain]);
+        entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }
     ("formats", entries, table)
 }

@@ -2,11 +2,15 @@
 //! window asked for, and one loop over everything in it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use diskwright_base::{Frame, Note};
-use diskwright_datastore::{Damage, Item, Reader};
+use diskwright_base::{Device, Frame, Note, Topology};
+use diskwright_datastore::{Damage, Item, Reader, is_log};
+use tempfile::TempDir;
 
+use super::arrays::{self, Arrays, Described};
+use super::foreign::{self, Reading};
 use super::{Failure, when};
 
 /// The stretch of a log that a command looks at.
@@ -18,6 +22,10 @@ pub struct Window {
     /// End, written like --from
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     to: Option<String>,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    arrays: Arrays,
 }
 
 impl Window {
@@ -29,9 +37,19 @@ impl Window {
 
 /// Logs opened for reading, with the window in nanoseconds since 1970 UTC.
 pub struct Logs {
-    paths: Vec<PathBuf>,
+    sources: Vec<Source>,
+    /// Disks that the user described.
+    described: Vec<Device>,
     /// First and last moment that will be read.
     pub range: (i64, i64),
+}
+
+/// One log of ours, or what was made of another tool's.
+struct Source {
+    path: PathBuf,
+    range: (i64, i64),
+    /// Where a foreign log was read into; it goes away with this.
+    _made: Option<TempDir>,
 }
 
 /// What a log holds, in the order in which it is read.
@@ -45,15 +63,19 @@ pub enum Piece<'a> {
 }
 
 impl Logs {
-    /// Opens every log once, to learn its times.
+    /// Opens every log once, to learn its times; logs of other tools are read
+    /// into one of ours first, which goes away with the value.
     pub fn open(paths: &[PathBuf], window: &Window) -> Result<Logs, Failure> {
-        let mut whole: Option<(i64, i64)> = None;
-        for path in paths {
-            let range = Reader::open(path)?.range()?;
-            let (first, last) = range.ok_or_else(|| Failure::Failed(format!("{}: no tick in it", path.display())))?;
-            whole = Some(whole.map_or((first, last), |(a, b)| (a.min(first), b.max(last))));
+        let described = window.arrays.described()?;
+        let mut sources = paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?;
+        sources.sort_by_key(|s| s.range);
+        for pair in sources.windows(2).filter(|pair| pair[0].range.1 > pair[1].range.0) {
+            let (one, two) = (pair[0].path.display(), pair[1].path.display());
+            eprintln!("diskwright: {one} and {two} overlap in time; what they share is judged twice");
         }
-        let (first, last) = whole.ok_or_else(|| Failure::Usage("no log named".into()))?;
+        let first = sources.iter().map(|s| s.range.0).min();
+        let last = sources.iter().map(|s| s.range.1).max();
+        let (Some(first), Some(last)) = (first, last) else { return Err(Failure::Usage("no log named".into())) };
         let from = window.from.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let to = window.to.as_deref().map(|t| when::parse(t, last)).transpose()?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
@@ -61,15 +83,44 @@ impl Logs {
             let held = format!("{} to {}", when::rfc3339(first), when::rfc3339(last));
             return Err(Failure::Usage(format!("nothing between --from and --to: the log holds {held}")));
         }
-        Ok(Logs { paths: paths.to_vec(), range })
+        let mut logs = Logs { sources, described: Vec::new(), range };
+        if !described.is_empty() {
+            logs.described = logs.find(&described)?;
+        }
+        Ok(logs)
     }
 
-    /// Reads everything in the window, log after log.
+    /// The described disks by the names in the logs' first frames.
+    fn find(&self, described: &[Described]) -> Result<Vec<Device>, Failure> {
+        let mut schemas = Vec::new();
+        for source in &self.sources {
+            let mut reader = Reader::open(&source.path)?;
+            let mut frame = Frame::default();
+            while let Some(item) = reader.next(&mut frame)? {
+                if item == Item::Frame {
+                    schemas.push(Arc::clone(frame.schema()));
+                    break;
+                }
+            }
+        }
+        arrays::devices(described, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+    }
+
+    /// Reads everything in the window, log after log, oldest first.
     pub fn read(&self, mut each: impl FnMut(Piece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-        for path in &self.paths {
-            self.read_one(path, &mut each)?;
+        if !self.described.is_empty() {
+            // a log without a topology has at least what was said of it
+            each(Piece::Note(self.topology(self.range.0, Topology::default())?))?;
+        }
+        for source in &self.sources {
+            self.read_one(&source.path, &mut each)?;
         }
         Ok(())
+    }
+
+    fn topology(&self, time_ns: i64, mut topology: Topology) -> Result<Note, Failure> {
+        arrays::merge(&mut topology, &self.described);
+        Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
     }
 
     fn read_one(&self, path: &Path, each: &mut impl FnMut(Piece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -79,12 +130,31 @@ impl Logs {
         while let Some(item) = reader.next(&mut frame)? {
             match item {
                 Item::Frame => each(Piece::Frame(&frame))?,
+                Item::Note(note) if note.kind == Note::TOPOLOGY && !self.described.is_empty() => {
+                    let topology = serde_json::from_str(&note.text)?;
+                    each(Piece::Note(self.topology(note.time_ns, topology)?))?;
+                }
                 Item::Note(note) => each(Piece::Note(note))?,
                 Item::Damage(damage) => each(Piece::Damage(damage))?,
             }
         }
         Ok(())
     }
+}
+
+/// A log of ours as it is, or another tool's read into one of ours.
+fn open(path: &Path, reading: &Reading) -> Result<Source, Failure> {
+    let no_tick = || Failure::Failed(format!("{}: no tick in it", path.display()));
+    // a folder can only be a log of ours, whatever is wrong with it
+    if path.is_dir() || is_log(path) {
+        let range = Reader::open(path)?.range()?.ok_or_else(no_tick)?;
+        return Ok(Source { path: path.to_owned(), range, _made: None });
+    }
+    let made = tempfile::Builder::new().prefix("diskwright-").tempdir()?;
+    let summary = foreign::import(path, reading, made.path())?;
+    foreign::tell_skipped(path, &summary);
+    let range = Reader::open(made.path())?.range()?.ok_or_else(no_tick)?;
+    Ok(Source { path: made.path().to_owned(), range, _made: Some(made) })
 }
 
 /// Says on standard error what was lost; the answer goes on with the rest.

@@ -4,7 +4,10 @@
 //! A new command: a file here, a `mod` line, an entry in [`Command`] and an
 //! arm in [`run`].
 
+mod arrays;
 mod explain;
+mod foreign;
+mod import;
 mod list;
 mod live;
 mod log;
@@ -39,6 +42,8 @@ pub enum Command {
     Record(record::Arguments),
     /// Put a bookmark into a log, also while it is being recorded
     Mark(mark::Arguments),
+    /// Read logs of other tools into one of ours
+    Import(import::Arguments),
     /// Look at a log: chart, table or CSV of its counters
     Show(show::Arguments),
     /// Write one self-contained HTML page on a log
@@ -55,6 +60,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Why(arguments) => why::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Mark(arguments) => mark::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

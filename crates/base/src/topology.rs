@@ -176,6 +176,10 @@ pub struct Device {
     pub below: Vec<String>,
     /// Level, where it is an array.
     pub level: Option<Level>,
+    /// How many disks stand behind it that nothing here shows: the members of
+    /// a hardware array, or 1 for what is known to be one disk. `None` where
+    /// nobody said.
+    pub members: Option<u32>,
     /// Stripe unit, bytes, where it is an array that has one.
     pub stripe_bytes: Option<u64>,
     /// Members that are failed or missing, where it is an array.
@@ -238,9 +242,11 @@ impl Topology {
     }
 
     /// Spindles (or flash devices) that share the device's load: what the
-    /// documents' "two outstanding requests a disk" is counted against.
+    /// documents' "two outstanding requests a disk" is counted against. The
+    /// hidden members of hardware arrays count.
     pub fn spindles(&self, name: &str) -> usize {
-        self.leaves(name).len().max(1)
+        let hidden = |leaf: &&str| self.device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
+        self.leaves(name).iter().map(hidden).sum::<usize>().max(1)
     }
 
     /// Arrays that have `name` among their leaves.
@@ -276,6 +282,16 @@ mod tests {
         assert_eq!(topology.spindles("md0"), 2);
         assert!(topology.is_leaf("unheard-of"));
         assert!(!topology.is_leaf("sda1"));
+    }
+
+    #[test]
+    fn hidden_members_of_a_hardware_array_are_spindles() {
+        let array = |name: &str, members| Device { name: name.into(), members, ..Device::default() };
+        let over = Device { name: "md0".into(), below: vec!["sda".into(), "sdb".into()], ..Device::default() };
+        let devices = vec![array("sda", Some(3)), array("sdb", None), over];
+        let topology = Topology { devices, ..Topology::default() };
+        assert_eq!(topology.spindles("sda"), 3);
+        assert_eq!(topology.spindles("md0"), 4);
     }
 
     #[test]

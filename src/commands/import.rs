@@ -1,0 +1,81 @@
+//! `import FILE… --to DIR`: logs of other tools into one of ours.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_logs::Summary;
+use serde_json::{Value, json};
+
+use super::foreign::{self, Reading};
+use super::{Failure, output, when};
+
+/// Arguments of `import`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Logs of any known format (`list formats`), oldest first; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    file: Vec<PathBuf>,
+    /// The log to write: a folder, made or appended to
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut summaries = Vec::new();
+    for file in &arguments.file {
+        let summary = foreign::import(file, &arguments.reading, &arguments.to)?;
+        if !arguments.json {
+            foreign::tell_skipped(file, &summary);
+            output::text(&line(file, &summary))?;
+        }
+        summaries.push((file, summary));
+    }
+    if !arguments.json {
+        return Ok(());
+    }
+    output::json(&document(&summaries))
+}
+
+fn line(file: &Path, summary: &Summary) -> String {
+    let Summary { format, series, foreign, ticks, values, gaps, .. } = summary;
+    let (from, to) = summary.range.unwrap_or_default();
+    let span = format!("{} to {}", when::rfc3339(from), when::rfc3339(to));
+    let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
+    let file = file.display();
+    format!("{file}: {format}, {ticks} ticks, {series} series{known}, {values} values, {gaps} gaps, {span}\n")
+}
+
+/// The answer for all files together; `files` has each.
+fn document(summaries: &[(&PathBuf, Summary)]) -> Value {
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
+    let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
+    formats.dedup();
+    let ranges = || summaries.iter().filter_map(|(_, s)| s.range);
+    let skipped: Vec<Value> = summaries.iter().flat_map(|(file, s)| skipped(file, s)).collect();
+    let file =
+        |(file, s): &(&PathBuf, Summary)| json!({ "file": file, "format": s.format, "host": s.host, "ticks": s.ticks });
+    let files: Vec<Value> = summaries.iter().map(file).collect();
+    json!({
+        "schema": "diskwright.import/1",
+        "format": formats.join(", "),
+        "series": summaries.iter().map(|(_, s)| s.series).max(),
+        "foreign_series": summaries.iter().map(|(_, s)| s.foreign).max(),
+        "ticks": sum(|s| s.ticks),
+        "values": sum(|s| s.values),
+        "gaps": sum(|s| s.gaps),
+        "skipped": skipped,
+        "from": ranges().map(|r| r.0).min().map(when::rfc3339),
+        "to": ranges().map(|r| r.1).max().map(when::rfc3339),
+        "files": files,
+    })
+}
+
+fn skipped(file: &Path, summary: &Summary) -> Vec<Value> {
+    let one = |s: &diskwright_logs::Skipped| json!({ "where": format!("{}: {}", file.display(), s.at), "because": s.because, "times": s.times });
+    summary.skipped.iter().map(one).collect()
+}
