@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_logs::Summary;
+use diskwright_logs::{Skipped, Summary};
 use serde_json::{Value, json};
 
 use super::foreign::{self, Reading};
@@ -76,6 +76,9 @@ fn document(summaries: &[(&PathBuf, Summary)]) -> Value {
 }
 
 fn skipped(file: &Path, summary: &Summary) -> Vec<Value> {
-    let one = |s: &diskwright_logs::Skipped| json!({ "where": format!("{}: {}", file.display(), s.at), "because": s.because, "times": s.times });
+    let one = |skipped: &Skipped| {
+        let place = format!("{}: {}", file.display(), skipped.at);
+        json!({ "where": place, "because": skipped.because, "times": skipped.times })
+    };
     summary.skipped.iter().map(one).collect()
 }
