@@ -8,6 +8,7 @@
 mod batch;
 mod error;
 mod input;
+pub mod nt;
 mod skips;
 
 use std::ops::ControlFlow;

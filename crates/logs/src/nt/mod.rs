@@ -1,0 +1,332 @@
+//! What Windows NT calls things, for every reader of its logs: paths such as
+//! `\\HOST\Object(instance)\Counter`, and the way from an English object and
+//! counter to the catalogue's id. The names are data: the catalogue's own
+//! `names.nt`, and `names.toml` for factors and exceptions.
+
+mod path;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+use diskwright_base::{Catalogue, Series};
+use serde::Deserialize;
+
+pub use path::Path;
+
+/// A column of an NT log in our words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// Canonical id, or `foreign.Object\Counter` where there is none.
+    pub counter: String,
+    /// Instance as the catalogue's object names it (`cpu0`, `_total`, `0 C:`);
+    /// of a foreign counter, as it stands in the log.
+    pub instance: String,
+    /// A value of the file times this is in the counter's unit; 1 for foreign ones.
+    pub scale: f64,
+}
+
+impl Resolved {
+    /// True where the catalogue has no such counter.
+    pub fn is_foreign(&self) -> bool {
+        self.counter.starts_with("foreign.")
+    }
+
+    /// As a series of a schema.
+    pub fn series(&self) -> Series {
+        Series { counter: self.counter.clone(), instance: self.instance.clone(), scale: self.scale }
+    }
+}
+
+/// From English names to the catalogue's counter and its unit. The instance
+/// is empty for an object that has none.
+///
+/// ```
+/// let found = diskwright_logs::nt::resolve("PhysicalDisk", "0 C:", "% Disk Time");
+/// assert_eq!((found.counter.as_str(), found.instance.as_str()), ("physical_disk.disk_time_nt", "0 C:"));
+/// assert_eq!(found.scale, 0.01);
+/// ```
+pub fn resolve(object: &str, instance: &str, counter: &str) -> Resolved {
+    let names = names();
+    let known = names.counters.get(&key(object, counter));
+    match known.and_then(|known| Some((known, instance_of(names, object, instance, &known.id)?))) {
+        // the sum over processors of what each of them serves is the machine's
+        Some((known, total)) if known.id == "processor.interrupts_per_s" && total == "_total" => {
+            Resolved { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
+        }
+        Some((known, instance)) => Resolved { counter: known.id.clone(), instance, scale: known.scale },
+        None => foreign(object, instance, counter),
+    }
+}
+
+/// A column under its own name.
+pub fn foreign(object: &str, instance: &str, counter: &str) -> Resolved {
+    let counter = format!("foreign.{}\\{}", object.trim(), counter.trim());
+    Resolved { counter, instance: instance.to_owned(), scale: 1.0 }
+}
+
+/// The columns of one machine's log, in their order: each path by [`resolve`],
+/// and each pair of counter and instance at most once. Of several columns that
+/// say the same (`Available Bytes` and `Available MBytes`), the finest bears
+/// the canonical id; the others keep their own name. What stands there twice
+/// under its own name gets `#1`, `#2`, … behind the instance.
+pub fn columns(paths: &[Path]) -> Vec<Resolved> {
+    let by_group = processors_by_group(paths);
+    let mut found: Vec<Resolved> = paths
+        .iter()
+        .map(|p| match by_group && is_plain_processor(p) {
+            true => foreign(&p.object, &p.instance, &p.counter),
+            false => resolve(&p.object, &p.instance, &p.counter),
+        })
+        .collect();
+    let mut finest: HashMap<(String, String), usize> = HashMap::new();
+    for at in 0..found.len() {
+        if found[at].is_foreign() {
+            continue;
+        }
+        let Some(before) = finest.insert((found[at].counter.clone(), found[at].instance.clone()), at) else { continue };
+        let loser = if found[at].scale < found[before].scale { before } else { at };
+        finest.insert((found[at].counter.clone(), found[at].instance.clone()), before + at - loser);
+        let path = &paths[loser];
+        found[loser] = foreign(&path.object, &path.instance, &path.counter);
+    }
+    number_doubles(&mut found);
+    found
+}
+
+fn number_doubles(found: &mut [Resolved]) {
+    let mut taken: HashSet<(String, String)> = HashSet::with_capacity(found.len());
+    let mut times: HashMap<(String, String), usize> = HashMap::new();
+    for one in found {
+        let own = (one.counter.clone(), one.instance.clone());
+        while !taken.insert((one.counter.clone(), one.instance.clone())) {
+            let times = times.entry(own.clone()).or_insert(0);
+            *times += 1;
+            one.instance = format!("{}#{times}", own.1);
+        }
+    }
+}
+
+/// `Processor Information` names processors by group, `Processor` those of one
+/// group by number. Where a log of several groups has both, the same processor
+/// would count twice.
+fn processors_by_group(paths: &[Path]) -> bool {
+    paths.iter().any(|p| {
+        is_object(&p.object, "Processor Information")
+            && p.instance.split_once(',').is_some_and(|(group, number)| group != "0" && number != "_Total")
+    })
+}
+
+fn is_plain_processor(path: &Path) -> bool {
+    is_object(&path.object, "Processor") && !path.instance.eq_ignore_ascii_case("_total")
+}
+
+fn is_object(object: &str, name: &str) -> bool {
+    plain(object) == plain(name)
+}
+
+struct Known {
+    id: String,
+    scale: f64,
+}
+
+struct Names {
+    /// By [`key`].
+    counters: HashMap<String, Known>,
+    not_instances: HashMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    scales: HashMap<String, f64>,
+    aliases: HashMap<String, Alias>,
+    not_instances: HashMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alias {
+    id: String,
+    scale: Option<f64>,
+}
+
+fn names() -> &'static Names {
+    static NAMES: OnceLock<Names> = OnceLock::new();
+    NAMES.get_or_init(|| load(include_str!("names.toml")).unwrap_or_else(|e| panic!("nt/names.toml: {e}")))
+}
+
+fn load(text: &str) -> Result<Names, String> {
+    let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+    let catalogue = Catalogue::builtin();
+    let split = |name: &str| name.split_once('\\').map(|(object, counter)| key(object, counter)).ok_or(name.to_owned());
+    let mut scales = HashMap::new();
+    for (name, scale) in file.scales {
+        scales.insert(split(&name)?, scale);
+    }
+    let mut counters = HashMap::new();
+    for counter in catalogue.counters() {
+        for name in &counter.names.nt {
+            let key = split(name)?;
+            let scale = scales.remove(&key).unwrap_or(by_unit(&counter.unit));
+            counters.insert(key, Known { id: counter.id.clone(), scale });
+        }
+    }
+    for (name, alias) in file.aliases {
+        let counter = catalogue.get(&alias.id).ok_or(format!("{name}: no counter {}", alias.id))?;
+        let scale = alias.scale.unwrap_or(by_unit(&counter.unit));
+        counters.insert(split(&name)?, Known { id: alias.id, scale });
+    }
+    if let Some(name) = scales.keys().next() {
+        return Err(format!("a factor for {name}, which no counter is called"));
+    }
+    let not_instances = file.not_instances.into_iter().map(|(object, names)| (plain(&object), names)).collect();
+    Ok(Names { counters, not_instances })
+}
+
+/// Windows writes shares and processors in percent.
+fn by_unit(unit: &str) -> f64 {
+    if matches!(unit, "fraction" | "processors") { 0.01 } else { 1.0 }
+}
+
+/// The instance in the catalogue's words; `None` where it is no instance.
+fn instance_of(names: &Names, object: &str, instance: &str, id: &str) -> Option<String> {
+    let object = plain(object);
+    let is_not = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
+    if names.not_instances.get(&object).is_some_and(is_not) {
+        return None;
+    }
+    match id.split_once('.').map_or("", |(object, _)| object) {
+        "processor" if object == "system" || instance.eq_ignore_ascii_case("_total") => Some("_total".into()),
+        "processor" => processor(instance),
+        _ => Some(instance.to_owned()),
+    }
+}
+
+/// `0` is `cpu0`; of `group,number` (`0,29`) the first group's are called the
+/// same, and the others' keep the group (`cpu1,3`). `None` for the sum over a group.
+fn processor(instance: &str) -> Option<String> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match instance.split_once(',') {
+        None if number(instance) => Some(format!("cpu{instance}")),
+        Some(("0", of_group)) if number(of_group) => Some(format!("cpu{of_group}")),
+        Some((group, of_group)) if number(group) && number(of_group) => Some(format!("cpu{instance}")),
+        Some((_, of_group)) if of_group.eq_ignore_ascii_case("_total") => {
+            if instance.starts_with('_') {
+                Some("_total".into())
+            } else {
+                None
+            }
+        }
+        _ => None,
+    }
+}
+
+fn key(object: &str, counter: &str) -> String {
+    let mut key = plain(object);
+    key.push('\\');
+    key.push_str(&plain(counter));
+    key
+}
+
+/// A name as it is compared: lower case, without blanks.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(path: &str) -> (String, String, f64) {
+        let path = Path::parse(path).unwrap();
+        let found = resolve(&path.object, &path.instance, &path.counter);
+        (found.counter, found.instance, found.scale)
+    }
+
+    #[test]
+    fn names_become_the_catalogues() {
+        let cases = [
+            (r"\PhysicalDisk(0 C:)\Avg. Disk sec/Read", "physical_disk.avg_s_per_read", "0 C:", 1.0),
+            (r"\PhysicalDisk(0 C:)\% Idle Time", "physical_disk.idle", "0 C:", 0.01),
+            (r"\LogicalDisk(C:)\Free Megabytes", "logical_disk.free_bytes", "C:", 1048576.0),
+            (r"\Processor(_Total)\% Processor Time", "processor.busy", "_total", 0.01),
+            (r"\Processor(3)\% DPC Time", "processor.softirq", "cpu3", 0.01),
+            (r"\Processor Information(0,29)\% User Time", "processor.user", "cpu29", 0.01),
+            (r"\Processor Information(1,2)\% User Time", "processor.user", "cpu1,2", 0.01),
+            (r"\Processor Information(_Total)\% Processor Time", "processor.busy", "_total", 0.01),
+            (r"\Processor(_Total)\Interrupts/sec", "interrupts.total_per_s", "", 1.0),
+            (r"\Processor(0)\Interrupts/sec", "processor.interrupts_per_s", "cpu0", 1.0),
+            (r"\System\% Total Processor Time", "processor.busy", "_total", 0.01),
+            (r"\System\Processor Queue Length", "system.processor_queue_length", "", 1.0),
+            (r"\Memory\Available MBytes", "memory.available_bytes", "", 1048576.0),
+            (r"\Paging File(\??\C:\pagefile.sys)\% Usage", "paging.file_usage", r"\??\C:\pagefile.sys", 0.01),
+            (r"\Network Interface(Intel[R] X)\Current Bandwidth", "network.link_bytes_per_s", "Intel[R] X", 0.125),
+            (r"\Process(svchost#85)\% Processor Time", "process.processor", "svchost#85", 0.01),
+            (r"\Cache\Copy Read Hits %", "memory.cache_copy_read_hits", "", 0.01),
+        ];
+        for (path, counter, instance, scale) in cases {
+            assert_eq!(resolved(path), (counter.to_owned(), instance.to_owned(), scale), "{path}");
+        }
+    }
+
+    #[test]
+    fn sums_and_the_unknown_stay_foreign() {
+        let cases = [
+            (r"\PhysicalDisk(_Total)\% Disk Time", r"foreign.PhysicalDisk\% Disk Time", "_Total"),
+            (r"\LogicalDisk(_Total)\% Free Space", r"foreign.LogicalDisk\% Free Space", "_Total"),
+            (r"\Process(Idle)\% Processor Time", r"foreign.Process\% Processor Time", "Idle"),
+            (r"\Processor Information(0,_Total)\% User Time", r"foreign.Processor Information\% User Time", "0,_Total"),
+            (r"\Widgets(a)\Turns/sec", r"foreign.Widgets\Turns/sec", "a"),
+        ];
+        for (path, counter, instance) in cases {
+            assert_eq!(resolved(path), (counter.to_owned(), instance.to_owned(), 1.0), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_nt_name_of_the_catalogue_resolves_to_its_counter() {
+        for counter in Catalogue::builtin().counters() {
+            for name in &counter.names.nt {
+                let (object, of_object) = name.split_once('\\').unwrap();
+                let found = resolve(object, "0", of_object);
+                assert_eq!(found.counter, counter.id, "{name}");
+                let percent = matches!(counter.unit.as_str(), "fraction" | "processors");
+                assert_eq!(percent, found.scale == 0.01, "{name}: {}", found.scale);
+                assert!(percent || !name.contains('%'), "{name} is of the unit {}", counter.unit);
+            }
+        }
+    }
+
+    #[test]
+    fn of_several_columns_that_say_the_same_the_finest_bears_the_id() {
+        let paths = [
+            r"\Memory\Available MBytes",
+            r"\Memory\Available Bytes",
+            r"\Memory\Available KBytes",
+            r"\Process(a)\Handle Count",
+            r"\Process(a)\Handle Count",
+        ];
+        let paths: Vec<Path> = paths.iter().map(|p| Path::parse(p).unwrap()).collect();
+        let found = columns(&paths);
+        let told: Vec<_> = found.iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (r"foreign.Memory\Available MBytes", ""),
+                ("memory.available_bytes", ""),
+                (r"foreign.Memory\Available KBytes", ""),
+                (r"foreign.Process\Handle Count", "a"),
+                (r"foreign.Process\Handle Count", "a#1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn processors_of_several_groups_count_once() {
+        let paths = [r"\Processor(1)\% User Time", r"\Processor Information(1,0)\% User Time"];
+        let paths: Vec<Path> = paths.iter().map(|p| Path::parse(p).unwrap()).collect();
+        let found = columns(&paths);
+        assert!(found[0].is_foreign());
+        assert_eq!(found[1].instance, "cpu1,0");
+    }
+}
