@@ -4,6 +4,7 @@
 
 pub mod arithmetic;
 pub mod catalogue;
+pub mod exposition;
 pub mod frame;
 pub mod note;
 pub mod plan;

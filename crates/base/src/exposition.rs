@@ -1,0 +1,80 @@
+//! What our counters are called in Prometheus: one place for every command
+//! that writes there or reads it back.
+
+use crate::catalogue::{Counter, Kind};
+
+/// Name of a counter's metric: `diskwright_`, the object, the counter, its unit
+/// spelt out, and `_total` where it only grows.
+///
+/// ```
+/// use diskwright_base::{Catalogue, exposition::metric_name};
+/// let name = |id| metric_name(Catalogue::builtin().get(id).unwrap());
+/// assert_eq!(name("physical_disk.read_time_s"), "diskwright_physical_disk_read_time_seconds_total");
+/// assert_eq!(name("physical_disk.stalled"), "diskwright_physical_disk_stalled_ratio");
+/// assert_eq!(name("memory.total_bytes"), "diskwright_memory_size_bytes");
+/// ```
+pub fn metric_name(counter: &Counter) -> String {
+    let (object, own) = counter.id.split_once('.').unwrap_or(("", &counter.id));
+    let mut own = own.to_owned();
+    let replace = |text: &mut String, suffix: &str, with: &str| {
+        if let Some(stem) = text.strip_suffix(suffix) {
+            *text = format!("{stem}{with}");
+            true
+        } else {
+            false
+        }
+    };
+    match counter.unit.as_str() {
+        "s" => {
+            if !replace(&mut own, "_s", "_seconds") {
+                own = own.replace("_s_per_", "_seconds_per_");
+            }
+        }
+        "per_s" | "bytes_per_s" | "pages_per_s" => _ = replace(&mut own, "_per_s", "_per_second"),
+        "fraction" => {
+            if !replace(&mut own, "_fraction", "_ratio") {
+                own.push_str("_ratio");
+            }
+        }
+        _ => {}
+    }
+    // `total` is a word with a meaning there: what only grows
+    replace(&mut own, "total_bytes", "size_bytes");
+    let ending = if counter.kind == Kind::Total { "_total" } else { "" };
+    if ending.is_empty() || own == "total" {
+        replace(&mut own, "total", "all");
+    }
+    format!("diskwright_{object}_{own}{ending}")
+}
+
+/// The label that names a counter's instance. It is never `instance`: there
+/// that is the machine that was scraped, and a scraper overwrites it.
+pub fn label_name(object: &str) -> &'static str {
+    match object {
+        "physical_disk" | "array" | "channel" | "controller" | "network" => "device",
+        "logical_disk" => "mountpoint",
+        "processor" | "interrupts" => "cpu",
+        "cgroup" => "cgroup",
+        "process" => "process",
+        _ => "name",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::Catalogue;
+
+    #[test]
+    fn every_counter_has_a_name_of_its_own_that_prometheus_takes() {
+        let mut seen = HashSet::new();
+        for counter in Catalogue::builtin().counters() {
+            let name = metric_name(counter);
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+            assert_eq!(name.ends_with("_total"), counter.kind == Kind::Total, "{name}");
+            assert!(seen.insert(name.clone()), "{name} twice");
+        }
+    }
+}
