@@ -104,6 +104,11 @@ impl Frame {
         &self.ticks
     }
 
+    /// Ticks that it has room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// True when no further tick fits.
     pub fn is_full(&self) -> bool {
         self.ticks.len() == self.capacity
@@ -127,6 +132,22 @@ impl Frame {
             self.cells[column * self.capacity + at] = value;
         }
         self.ticks.push(tick);
+    }
+
+    /// Adds the ticks of `range` (positions) of a frame with as many columns.
+    ///
+    /// # Panics
+    /// When they do not fit or the frames differ in width: both are mistakes
+    /// of the caller, not of the data.
+    pub fn append(&mut self, other: &Frame, range: std::ops::Range<usize>) {
+        assert_eq!(other.schema.series.len(), self.schema.series.len(), "frame width");
+        let at = self.ticks.len();
+        self.ticks.extend_from_slice(&other.ticks[range.clone()]);
+        assert!(self.ticks.len() <= self.capacity, "more ticks than capacity");
+        for column in 0..self.schema.series.len() {
+            let start = column * self.capacity + at;
+            self.cells[start..start + range.len()].copy_from_slice(&other.column(column)[range.clone()]);
+        }
     }
 
     /// Makes room for the given ticks and lets the caller fill the columns.
@@ -186,6 +207,11 @@ mod tests {
         }
         assert!(frame.is_full());
         assert_eq!(frame.column(0), [0.0, 1.0, 2.0]);
+        let mut other = Frame::new(schema(), 4);
+        other.push(Tick { time_ns: -1, elapsed_ns: 1 }, &[7.0, 8.0]);
+        other.append(&frame, 1..3);
+        assert_eq!((other.column(1), other.ticks()[2].time_ns), ([8.0, 11.0, 12.0].as_slice(), 2));
+        assert_eq!(other.capacity(), 4);
         frame.keep(1..3);
         assert_eq!(frame.column(1), [11.0, 12.0]);
         assert_eq!(frame.ticks()[0].time_ns, 1);

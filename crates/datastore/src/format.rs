@@ -35,9 +35,10 @@
 //! - **block**: the ticks of a minute or two, in columns: number of the first
 //!   tick u64, first and last wall time i64 (nanoseconds; never falling within
 //!   a block), number of the next note u64, ticks u16, columns u32, parts u16,
-//!   for each part schema id u64 and ticks u16, then the code of `codec`. The
-//!   columns are those of the parts' schemas together (`union.rs`). A block
-//!   whose times are not wanted need not be decoded.
+//!   for each part schema id u64 and ticks u16, then the code of `codec`, or of
+//!   `codec/plain`, which bulk imports write. The columns are those of the
+//!   parts' schemas together (`union.rs`). A block whose times are not wanted
+//!   need not be decoded.
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
 //! - **end** closes a segment: number of the next tick u64, least and greatest
@@ -50,7 +51,8 @@
 //!
 //! A tick is in the tail when `push` returns, so a killed recorder loses none.
 //! The next recorder moves what the tail holds into the first block of a new
-//! segment. A segment starts with its schema and the notes that describe the
+//! segment. An import keeps no tail: killed, it loses what no block holds yet,
+//! and its last segment has no end record. A segment starts with its schema and the notes that describe the
 //! machine, so that the oldest segments can be deleted, or one be sent away.
 
 use std::path::Path;

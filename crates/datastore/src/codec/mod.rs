@@ -7,6 +7,8 @@
 //! its own past is taken off (`predict`), and what remains is written in as few
 //! bits as its own recent sizes allow (`entropy`).
 //!
+//! A bulk import has no time for that: its blocks have the code of `plain`.
+//!
 //! The code: length of the head u32, the head (`block`), then the entropy
 //! code. The two columns of the ticks' times come first and are told like the
 //! others.
@@ -14,11 +16,13 @@
 mod bits;
 mod block;
 mod entropy;
+mod plain;
 mod predict;
 mod rare;
 mod relate;
 mod table;
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use diskwright_base::{Frame, Tick};
@@ -52,6 +56,7 @@ pub(crate) struct Encoder {
     search: Search,
     head: BitWriter,
     entropy: EntropyWriter,
+    plain: plain::Plain,
 }
 
 impl Encoder {
@@ -79,6 +84,12 @@ impl Encoder {
         let choices = self.lines.iter().map(|line| line.choice).enumerate();
         self.busy.extend(choices.filter(|(_, c)| !c.rare).map(|(column, c)| (column, c.level)));
         self.entropy.write(&TABLES, &self.busy, &self.forms, ticks, out);
+    }
+
+    /// The same in haste, in the code of `plain`, of some of the frame's
+    /// cells; `ticks` are the times to go with them.
+    pub fn encode_plain(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
+        self.plain.encode(frame, range, ticks, out);
     }
 
     /// Sorts the columns and gathers the forms of those to be told.
@@ -169,13 +180,17 @@ pub(crate) struct Decoder {
     /// Place of each told column among the busy ones.
     busy: Vec<usize>,
     numbers: Vec<i64>,
+    plain: plain::Plain,
 }
 
 impl Decoder {
     /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
-    /// from `first_ns` on. `None` where the code is not one that
-    /// [`Encoder::encode`] makes.
+    /// from `first_ns` on. `None` where the code is not one that an
+    /// [`Encoder`] makes.
     pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
+        if plain::is_plain(code) {
+            return self.plain.decode(code, first_ns, ticks, frame);
+        }
         let length = crate::format::u32_at(code, 0)? as usize;
         let (head, rest) = code[4..].split_at_checked(length)?;
         self.ticks.clear();

@@ -115,6 +115,24 @@ impl Buffer {
         }
     }
 
+    /// True where the present schema's columns are those of the waiting ticks.
+    pub fn is_uniform(&self) -> bool {
+        self.columns.is_none()
+    }
+
+    /// Ticks that still fit.
+    pub fn room(&self) -> usize {
+        self.frame.capacity() - self.frame.ticks().len()
+    }
+
+    /// Adds ticks under the present schema, column by column.
+    pub fn append(&mut self, from: &Frame, range: std::ops::Range<usize>) {
+        if let Some(part) = self.parts.last_mut() {
+            part.ticks += range.len();
+        }
+        self.frame.append(from, range);
+    }
+
     /// Forgets the ticks, and the columns of schemas that have passed.
     pub fn clear(&mut self) {
         self.frame.clear();

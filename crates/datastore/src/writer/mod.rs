@@ -1,6 +1,7 @@
 //! The recorder's side of a log.
 
 mod buffer;
+mod bulk;
 mod segment;
 mod tail_file;
 
@@ -46,6 +47,10 @@ pub struct WriterOptions {
     pub keep_latest: Vec<String>,
     /// Kinds of notes of which every different text is repeated in each segment.
     pub keep_each: Vec<String>,
+    /// For bulk imports: ticks are not safe before their block is written,
+    /// blocks are written quickly rather than as small as can be, and a full
+    /// disk is an error. See [`WriterOptions::bulk`].
+    pub bulk: bool,
 }
 
 impl Default for WriterOptions {
@@ -58,6 +63,21 @@ impl Default for WriterOptions {
             time_unit_ns: 1000,
             keep_latest: vec![Note::TOPOLOGY.into()],
             keep_each: vec![Note::UNSEEN.into()],
+            bulk: false,
+        }
+    }
+}
+
+impl WriterOptions {
+    /// Options for moving another tool's log into ours: long blocks, segments
+    /// that end by their bytes alone, and times as they are.
+    pub fn bulk() -> WriterOptions {
+        WriterOptions {
+            block_ticks: MAX_TICKS,
+            segment_span: Duration::MAX,
+            time_unit_ns: 1,
+            bulk: true,
+            ..WriterOptions::default()
         }
     }
 }
@@ -147,11 +167,17 @@ impl Writer {
     }
 
     /// Adds a tick; `row` has a cell a series of `schema`. When this returns
-    /// [`State::Recorded`], the tick survives the death of the process.
+    /// [`State::Recorded`], the tick survives the death of the process (in
+    /// bulk only once its block is written; [`Writer::flush`] sees to that).
+    ///
+    /// Ticks keep the order in which they are pushed, whatever their times
+    /// are. Times may repeat. Where time goes back a new block begins, so a
+    /// reader's window still finds every tick by its own time; a log whose
+    /// times go back at every other tick is correct, but large and slow.
     ///
     /// # Errors
     /// When the log cannot be written for another reason than a full or
-    /// failing disk, or the schema is too wide.
+    /// failing disk (in bulk: for whatever reason), or the schema is too wide.
     ///
     /// # Panics
     /// When the row has another width than the schema: a mistake of the caller.
@@ -161,6 +187,7 @@ impl Writer {
         match self.advance(schema, tick, row) {
             Ok(()) => {}
             Err(Fault::Fatal(e)) => return Err(e),
+            Err(Fault::Pause(e)) if self.options.bulk => return Err(StoreError::io(&self.dir, e)),
             Err(Fault::Pause(e)) => {
                 let pause = self.pause.get_or_insert_with(|| Pause {
                     since_ns: tick.time_ns,
@@ -238,6 +265,7 @@ impl Writer {
     fn pausing(&mut self, step: impl FnOnce(&mut Writer) -> Result<(), Fault>) -> Result<State, StoreError> {
         match step(self) {
             Ok(()) => Ok(State::Recorded),
+            Err(Fault::Pause(e)) if self.options.bulk => Err(StoreError::io(&self.dir, e)),
             Err(Fault::Pause(_)) => Ok(State::Paused),
             Err(Fault::Fatal(e)) => Err(e),
         }
@@ -245,6 +273,11 @@ impl Writer {
 
     fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), Fault> {
         self.prepare(schema, &tick)?;
+        if self.options.bulk {
+            self.buffer.push(tick, row);
+            self.next.tick += 1;
+            return Ok(());
+        }
         self.ready_tail()?;
         self.tell_of_pause()?;
         let (Some(stored), Some(tail)) = (&self.stored, &mut self.tail) else { return Ok(()) };
@@ -315,6 +348,9 @@ impl Writer {
     }
 
     fn note_to_tail(&mut self, index: usize) -> Result<(), Fault> {
+        if self.options.bulk {
+            return Ok(());
+        }
         self.ready_tail()?;
         let number = self.next.note - (self.notes.len() - index) as u64;
         self.record.clear();
@@ -350,22 +386,32 @@ impl Writer {
             return Ok(());
         }
         self.ready_segment()?;
+        self.notes_record();
+        self.block_record();
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        segment.append(&self.record, self.buffer.frame().ticks())?;
+        self.buffer.clear();
+        self.written()
+    }
+
+    /// Starts a record in the making with the held notes, if there are any.
+    fn notes_record(&mut self) {
         self.record.clear();
         if !self.notes.is_empty() {
             let first = self.next.note - self.notes.len() as u64;
             notes::write(&mut self.record, &mut self.scratch, first, &self.notes);
         }
-        self.block_record();
-        let Some(segment) = &mut self.segment else { return Ok(()) };
-        segment.append(&self.record, self.buffer.frame().ticks())?;
-        let full = segment.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
-        self.buffer.clear();
+    }
+
+    /// The segment has the held notes and ticks now.
+    fn written(&mut self) -> Result<(), Fault> {
         self.notes.clear();
         self.notes_bytes = 0;
         if let Some(tail) = &mut self.tail {
             tail.cut()?;
         }
-        if full { self.end_segment() } else { Ok(()) }
+        let full = |s: &Segment| s.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
+        if self.segment.as_ref().is_some_and(full) { self.end_segment() } else { Ok(()) }
     }
 
     /// Appends the held ticks to the record in the making.
@@ -387,7 +433,10 @@ impl Writer {
             self.record.extend_from_slice(&part.schema.to_le_bytes());
             self.record.extend_from_slice(&(part.ticks as u16).to_le_bytes());
         }
-        self.encoder.encode(frame, &mut self.record);
+        match self.options.bulk {
+            true => self.encoder.encode_plain(frame, 0..frame.ticks().len(), frame.ticks(), &mut self.record),
+            false => self.encoder.encode(frame, &mut self.record),
+        }
         let fits = close_record(&mut self.record, start, BLOCK);
         assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
     }
@@ -448,6 +497,9 @@ impl Writer {
             self.buffer.push(taken.tick, row);
         }
         self.complete()?;
+        if self.options.bulk {
+            return bulk::remove_tail(&self.dir);
+        }
         // From here on the directory is a log, for whoever sets a bookmark.
         self.ready_tail()
     }

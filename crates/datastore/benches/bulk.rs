@@ -1,0 +1,165 @@
+//! How fast a bulk import writes, and how fast it is read back: noisy doubles,
+//! a mixture like a Windows log's, and columns that stand still; wide and
+//! narrow. Beside it, where gzip is installed, what `gzip -1` makes of the same
+//! cells as PerfMon would print them.
+//!
+//!     cargo bench -p diskwright-datastore --bench bulk [-- --dir DIR]
+//!
+//! The log lies in memory (/dev/shm) unless `--dir` says otherwise: it is the
+//! processor's time that is measured, the system's included. With `--tiny`,
+//! and when `cargo test` runs it, the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Schema, Series, Tick};
+use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
+use rustix::time::{ClockId, clock_gettime};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let tiny = has("--tiny") || !has("--bench");
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let base = value("--dir").map_or(base, PathBuf::from);
+    let work = base.join(format!("diskwright-bulk-{}", std::process::id()));
+    fs::create_dir_all(&work).expect("a temporary folder");
+    println!("# bulk import: million cells a second of processor time, best of some; bytes a cell");
+    println!(
+        "{:<10} {:>7} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "cells", "columns", "writing", "reading", "bytes", "gzip -1", "text"
+    );
+    for (width, rounds) in [(1100, if tiny { 1 } else { 40 }), (10, if tiny { 1 } else { 3000 })] {
+        for (name, cell) in KINDS {
+            let frame = frame(width, if tiny { 50 } else { 953 }, *cell);
+            measure(&work, name, &frame, rounds, if tiny { 1 } else { 3 });
+        }
+    }
+    let _ = fs::remove_dir_all(&work);
+}
+
+type Cell = fn(usize, usize, &mut Random, f64) -> f64;
+
+const KINDS: &[(&str, Cell)] = &[
+    ("noisy", |_, _, random, _| random.share() * 12345.678),
+    ("mixed", mixed),
+    ("constant", |_, column, _, _| column as f64 * 17.0),
+];
+
+/// What a wide PerfMon log has: many counters at rest or rarely moving, whole
+/// numbers that drift, and rates over a second that is never quite one.
+fn mixed(tick: usize, column: usize, random: &mut Random, before: f64) -> f64 {
+    let second = 1.0 + random.share() * 0.01;
+    match column % 10 {
+        0..=2 => 0.0,
+        3 => 4096.0 * column as f64,
+        4 if random.share() > 0.01 && tick > 0 => before,
+        4 => (random.share() * 1e6).floor(),
+        5 => (before + (random.share() - 0.5) * 100.0).round() * 4.0,
+        6 if random.share() < 0.6 => 0.0,
+        6 | 7 => (random.share() * 300.0).floor() / second,
+        8 => (random.share() * 64.0).floor() * 1.5625 / second,
+        _ => random.share() * 12345.678,
+    }
+}
+
+/// A congruential generator: the same cells on every machine.
+struct Random(u64);
+
+impl Random {
+    fn share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 ^ self.0 >> 31) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn frame(width: usize, ticks: usize, cell: Cell) -> Frame {
+    let series = |i| Series { counter: format!("foreign.counter {i}"), instance: String::new(), scale: 1.0 };
+    let schema = Arc::new(Schema { series: (0..width).map(series).collect() });
+    let mut frame = Frame::new(schema, ticks);
+    let mut random = Random(1);
+    let mut row = vec![0.0; width];
+    for tick in 0..ticks {
+        for (column, value) in row.iter_mut().enumerate() {
+            *value = cell(tick, column, &mut random, *value);
+        }
+        let time_ns = 1_700_000_000_000_000_000 + tick as i64 * 1_000_000_000 + (random.share() * 2e7) as i64;
+        frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &row);
+    }
+    frame
+}
+
+/// Processor time of this thread, the system's on its behalf included.
+fn processor_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) {
+    let width = frame.schema().series.len();
+    let cells = (width * frame.ticks().len() * rounds) as f64;
+    let log = work.join("log");
+    let (mut writing, mut reading) = (f64::MAX, f64::MAX);
+    let mut bytes = 0;
+    let mut shifted = frame.clone();
+    for _ in 0..times {
+        let _ = fs::remove_dir_all(&log);
+        let start = processor_s();
+        let mut writer = Writer::create_or_append(&log, WriterOptions::bulk()).expect("a log can be made");
+        for round in 0..rounds {
+            let later = |tick: &Tick| Tick { time_ns: tick.time_ns + round as i64 * 1_000_000_000_000, ..*tick };
+            let ticks: Vec<Tick> = frame.ticks().iter().map(later).collect();
+            shifted.set_ticks(&ticks);
+            writer.push_frame(&shifted).expect("there is room");
+        }
+        writer.close().expect("there is room");
+        writing = writing.min(processor_s() - start);
+        bytes = fs::read_dir(&log).expect("the log").flatten().map(|e| e.metadata().map_or(0, |m| m.len())).sum();
+        let start = processor_s();
+        let mut reader = Reader::open(&log).expect("the log");
+        let mut back = Frame::default();
+        let mut seen = 0;
+        while let Some(item) = reader.next(&mut back).expect("the log") {
+            assert_eq!(item, Item::Frame);
+            seen += back.ticks().len() * back.schema().series.len();
+        }
+        assert_eq!(seen as f64, cells, "all that was written");
+        reading = reading.min(processor_s() - start);
+    }
+    let (zipped, text) = gzip(frame);
+    let one = (width * frame.ticks().len()) as f64;
+    println!(
+        "{name:<10} {width:>7} {:>8.0} {:>8.0} {:>8.3} {:>10} {:>10.1}",
+        cells / writing / 1e6,
+        cells / reading / 1e6,
+        bytes as f64 / cells,
+        zipped.map_or("-".to_owned(), |zipped| format!("{:.3}", zipped as f64 / one)),
+        text as f64 / one,
+    );
+}
+
+/// The cells as quoted text: its length, and after `gzip -1`.
+fn gzip(frame: &Frame) -> (Option<usize>, usize) {
+    let mut text = String::new();
+    for at in 0..frame.ticks().len() {
+        for column in 0..frame.schema().series.len() {
+            text += &format!("\"{}\",", frame.column(column)[at]);
+        }
+        text += "\r\n";
+    }
+    let length = text.len();
+    let zip = Command::new("gzip").args(["-1", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut zip) = zip else { return (None, length) };
+    let mut input = zip.stdin.take().expect("piped");
+    let feeding = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let zipped = zip.wait_with_output().map(|output| output.stdout.len()).ok();
+    let _ = feeding.join();
+    (zipped, length)
+}

@@ -1,0 +1,200 @@
+//! Streams of 64-bit numbers, in groups of [`GROUP`]: each group with its
+//! least number, the low bits that all share, and as many bits a number as its
+//! range needs; or, where that is shorter, as differences from number to number.
+//!
+//! A group: a byte (bits a number, 0 to 64, and 128 for differences); then,
+//! not for differences, the shared low bits' count u8 and the least number i64;
+//! then the numbers, low bits first, to a whole byte.
+
+use crate::bits::{Cursor, unzigzag, zigzag};
+
+/// Numbers in a group.
+pub(super) const GROUP: usize = 128;
+/// In a group's first byte: differences are told.
+const DIFFERENCES: u8 = 0x80;
+/// Bytes of a group that is not of differences, before its numbers.
+const FIXED: u32 = 1 + 1 + 8;
+
+/// Appends the numbers. Differences are only tried where `steps` is set: the
+/// bits of a float have none that are short.
+pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
+    let mut before = 0;
+    for group in numbers.chunks(GROUP) {
+        let mut steps_width = u32::MAX;
+        if steps {
+            let mut all = 0;
+            let mut last = before;
+            for &number in group {
+                all |= zigzag(number.wrapping_sub(last));
+                last = number;
+            }
+            steps_width = 64 - all.leading_zeros();
+        }
+        write_group(out, group, before, steps_width);
+        before = group.last().copied().unwrap_or(before);
+    }
+}
+
+fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) {
+    let first = group.first().copied().unwrap_or(0);
+    let (mut least, mut most, mut unlike) = (first, first, 0);
+    for &number in group {
+        least = least.min(number);
+        most = most.max(number);
+        unlike |= number ^ first;
+    }
+    let range = most.wrapping_sub(least) as u64;
+    let shift = if unlike == 0 { 0 } else { unlike.trailing_zeros() };
+    let width = 64 - (range >> shift).leading_zeros();
+    let length = group.len() as u32;
+    if steps_width != u32::MAX && steps_width * length <= width * length + (FIXED - 1) * 8 {
+        out.push(DIFFERENCES | steps_width as u8);
+        let mut last = before;
+        let step = |number: &i64| {
+            let step = zigzag(number.wrapping_sub(last));
+            last = *number;
+            step
+        };
+        return pack(out, group.iter().map(step), steps_width);
+    }
+    out.push(width as u8);
+    out.push(shift as u8);
+    out.extend_from_slice(&least.to_le_bytes());
+    pack(out, group.iter().map(|number| (number.wrapping_sub(least) as u64) >> shift), width);
+}
+
+/// Appends the low `width` bits of each of at most [`GROUP`] numbers, which
+/// have no others.
+#[inline(always)]
+fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
+    let bytes = (numbers.len() * width as usize).div_ceil(8);
+    let mut words = [0u64; GROUP + 1];
+    let (mut word, mut filled, mut at) = (0u64, 0u32, 0usize);
+    for number in numbers {
+        word |= number << (filled & 63);
+        filled += width;
+        // Written each time, counted only when full: nothing to guess wrong.
+        words[at.min(GROUP)] = word;
+        let full = filled >= 64;
+        at += usize::from(full);
+        filled &= 63;
+        let rest = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
+        word = if full { rest } else { word };
+    }
+    words[at.min(GROUP)] = word;
+    let start = out.len();
+    out.resize(start + bytes.next_multiple_of(8), 0);
+    for (eight, word) in out[start..].chunks_exact_mut(8).zip(&words) {
+        eight.copy_from_slice(&word.to_le_bytes());
+    }
+    out.truncate(start + bytes);
+}
+
+/// Reads as many numbers as there is room for; `None` where the bytes end or
+/// are none that [`write`] makes.
+pub(super) fn read(code: &mut Cursor, numbers: &mut [i64]) -> Option<()> {
+    let mut before = 0i64;
+    let mut packed = [0u8; GROUP * 8 + 16];
+    for group in numbers.chunks_mut(GROUP) {
+        let head = code.byte()?;
+        let width = u32::from(head & !DIFFERENCES);
+        if width > 64 {
+            return None;
+        }
+        let steps = head & DIFFERENCES != 0;
+        let (shift, least) = match steps {
+            true => (0, 0),
+            false => (u32::from(code.byte()?), code.u64()? as i64),
+        };
+        let bytes = (group.len() * width as usize).div_ceil(8);
+        packed[..bytes].copy_from_slice(code.bytes(bytes)?);
+        packed[bytes..bytes + 16].fill(0);
+        if shift > 63 {
+            return None;
+        }
+        let place = |bits: u64| least.wrapping_add((bits << shift) as i64);
+        match (steps, width) {
+            (true, _) => {
+                let mut last = before;
+                unpack(&packed, width, group, |bits| {
+                    last = last.wrapping_add(unzigzag(bits));
+                    last
+                });
+            }
+            (false, 0) => group.fill(least),
+            (false, _) => unpack(&packed, width, group, place),
+        }
+        before = group.last().copied().unwrap_or(before);
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
+    let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
+    let word = |at: usize| {
+        let eight = packed.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        eight.map_or(0, |eight| u64::from_le_bytes(*eight))
+    };
+    let mut at = 0;
+    if width <= 57 {
+        for number in group {
+            *number = each(word(at >> 3) >> (at & 7) & mask);
+            at += width as usize;
+        }
+    } else {
+        for number in group {
+            let low = word(at >> 3) >> (at & 7);
+            // The ninth byte; a shift by 64 is one by 1 and 63.
+            let high = word((at >> 3) + 8) << 1 << (63 - (at & 7));
+            *number = each((low | high) & mask);
+            at += width as usize;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(numbers: &[i64]) -> usize {
+        let mut length = 0;
+        for steps in [true, false] {
+            let mut code = Vec::new();
+            write(&mut code, numbers, steps);
+            length = code.len();
+            let mut back = vec![0; numbers.len()];
+            let mut cursor = Cursor::new(&code);
+            assert_eq!(read(&mut cursor, &mut back), Some(()));
+            assert!(cursor.is_empty());
+            assert_eq!(back, numbers, "steps {steps}");
+            for cut in 0..code.len() {
+                assert_eq!(read(&mut Cursor::new(&code[..cut]), &mut back), None, "cut at {cut}");
+            }
+        }
+        length
+    }
+
+    #[test]
+    fn numbers_of_every_width_come_back() {
+        for width in 0..=64u32 {
+            let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
+            let number = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask) as i64;
+            for length in [0, 1, 2, 127, 128, 129, 200] {
+                round_trip(&(0..length).map(number).collect::<Vec<i64>>());
+                round_trip(&(0..length).map(|i| number(i).wrapping_neg()).collect::<Vec<i64>>());
+            }
+        }
+        round_trip(&[i64::MIN, i64::MAX, 0, -1, 1]);
+    }
+
+    #[test]
+    fn shared_bits_are_not_told_again() {
+        let large: Vec<i64> = (0..128).map(|i| (1 << 60) + (i * 37 % 16) * 4096).collect();
+        assert!(round_trip(&large) <= 10 + 64, "4 bits a number");
+        let steady: Vec<i64> = (0..128).map(|i| i * 3).collect();
+        let mut code = Vec::new();
+        write(&mut code, &steady, true);
+        assert!(code.len() <= 1 + 48, "3 bits a step: {}", code.len());
+    }
+}

@@ -1,0 +1,432 @@
+//! A block's numbers, quickly: the code of a bulk import. Each column stands
+//! alone, and what it costs to write is near what it costs to copy.
+//!
+//! The code: FF FF FF FF (no length of the other code's head), the two columns
+//! of the ticks' times as streams of numbers (`group`), then each column. A
+//! column is a byte, of which the low bits tell the sort:
+//!
+//! - 0: +0 all along; 1: one number all along, its 8 bytes follow; 2: a gap all
+//!   along;
+//! - 3: whole numbers over a power of ten; a byte, the power, follows;
+//! - 4: numbers by their bits.
+//!
+//! Of sorts 3 and 4 only some cells are told, and which they are is said first
+//! (`places`), where these bits of the byte are set: 8: those cells that differ
+//! from the one before; 16: of these, those that are gaps (not told); 32: of
+//! what then remains, those that are +0 (not told). The rest is a stream of
+//! numbers.
+
+mod group;
+mod places;
+
+use std::ops::Range;
+
+use diskwright_base::{Frame, Tick};
+
+use super::block::{self, MOST_DECIMALS};
+use crate::bits::Cursor;
+use crate::format::u32_at;
+use places::Places;
+
+/// What this code begins with.
+const MARK: u32 = u32::MAX;
+
+const ZERO: u8 = 0;
+const CONSTANT: u8 = 1;
+const GAP: u8 = 2;
+const WHOLE: u8 = 3;
+const BITS: u8 = 4;
+const SORT: u8 = 7;
+const CHANGES: u8 = 8;
+const GAPS: u8 = 16;
+const ZEROS: u8 = 32;
+
+/// Cells that are looked at to guess a column's decimals.
+const SAMPLE: usize = 24;
+/// Adding this to a number below 2^51 leaves it no bits for fractions.
+const ROUND: f64 = 6755399441055744.0;
+const MOST_EXACT: f64 = (1u64 << 51) as f64;
+
+/// Scratch of both sides.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    times: [Vec<i64>; 2],
+    cells: Vec<f64>,
+    numbers: Vec<i64>,
+    changes: Places,
+    gaps: Places,
+    zeros: Places,
+    ticks: Vec<Tick>,
+}
+
+/// True where the code is one of this sort.
+pub(super) fn is_plain(code: &[u8]) -> bool {
+    u32_at(code, 0) == Some(MARK)
+}
+
+/// What a column looks like from afar.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    changes: usize,
+    gaps: usize,
+    zeros: usize,
+}
+
+/// Counts in a way that the compiler turns into a few instructions for
+/// several cells at once.
+fn look(cells: &[f64]) -> Looks {
+    let mut looks = Looks::default();
+    let changed = cells.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>();
+    let gaps = cells.iter().map(|cell| u64::from(cell.is_nan())).sum::<u64>();
+    looks.gaps = gaps as usize;
+    looks.zeros = cells.iter().map(|cell| u64::from(*cell == 0.0)).sum::<u64>() as usize;
+    looks.changes = 1 + changed as usize;
+    looks
+}
+
+/// True where all cells have the bits of the first.
+fn is_constant(cells: &[f64]) -> bool {
+    let Some(first) = cells.first().map(|cell| cell.to_bits()) else { return true };
+    // A column that moves mostly does so early.
+    cells.chunks(64).all(|some| some.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
+}
+
+impl Plain {
+    /// Appends the code of the cells of `range` (positions) of a frame, under
+    /// these ticks.
+    pub fn encode(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
+        out.extend_from_slice(&MARK.to_le_bytes());
+        block::times(ticks, &mut self.times);
+        self.times.iter().for_each(|times| group::write(out, times, true));
+        for column in 0..frame.schema().series.len() {
+            self.put_column(&frame.column(column)[range.clone()], out);
+        }
+    }
+
+    fn put_column(&mut self, cells: &[f64], out: &mut Vec<u8>) {
+        if is_constant(cells) {
+            let bits = cells.first().map_or(0, |cell| block::cell_bits(*cell));
+            match (bits, f64::from_bits(bits).is_nan()) {
+                (0, _) => out.push(ZERO),
+                (_, true) => out.push(GAP),
+                _ => {
+                    out.push(CONSTANT);
+                    out.extend_from_slice(&bits.to_le_bytes());
+                }
+            }
+            return;
+        }
+        let looks = look(cells);
+        if looks.gaps == cells.len() {
+            return out.push(GAP);
+        }
+        let decimals = guess_decimals(cells);
+        if let Some(decimals) = decimals
+            && self.put_told(cells, looks, Some(decimals), out)
+        {
+            return;
+        }
+        self.put_told(cells, looks, None, out);
+    }
+
+    /// Appends a column as whole numbers over a power of ten, or by its bits.
+    /// False (and nothing appended) where it is no such column.
+    fn put_told(&mut self, cells: &[f64], looks: Looks, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        // A bit a cell is soon earned back, the more so the more a cell costs.
+        let changes = (cells.len() - looks.changes.min(cells.len())) * 6 > cells.len();
+        let gaps = looks.gaps > 0;
+        let zeros = looks.zeros > 0 && decimals.is_none();
+        let bit = |set, bit| if set { bit } else { 0 };
+        let sort = if decimals.is_some() { WHOLE } else { BITS };
+        out.push(sort | bit(changes, CHANGES) | bit(gaps, GAPS) | bit(zeros, ZEROS));
+        out.extend(decimals.map(|decimals| decimals as u8));
+        let told = match changes || gaps || zeros {
+            true => {
+                self.select(cells, changes, gaps, zeros, out);
+                self.cells.as_slice()
+            }
+            false => cells,
+        };
+        self.numbers.clear();
+        match decimals {
+            Some(decimals) => {
+                if !whole_numbers(told, decimals, &mut self.numbers) {
+                    out.truncate(start);
+                    return false;
+                }
+            }
+            None => self.numbers.extend(told.iter().map(|cell| block::cell_bits(*cell) as i64)),
+        }
+        group::write(out, &self.numbers, decimals.is_some());
+        true
+    }
+
+    /// Gathers the cells to be told and says which they are.
+    fn select(&mut self, cells: &[f64], changes: bool, gaps: bool, zeros: bool, out: &mut Vec<u8>) {
+        self.cells.clear();
+        if changes {
+            let mut before = 0;
+            self.changes.set(cells.len(), |at| {
+                let bits = block::cell_bits(cells[at]);
+                let changed = bits != before;
+                before = bits;
+                changed
+            });
+            self.changes.write(out);
+            keep(&self.changes, cells, &mut self.cells);
+        } else {
+            self.cells.extend_from_slice(cells);
+        }
+        if gaps {
+            self.gaps.set(self.cells.len(), |at| self.cells[at].is_nan());
+            self.gaps.write(out);
+            drop_set(&self.gaps, &mut self.cells);
+        }
+        if zeros {
+            self.zeros.set(self.cells.len(), |at| self.cells[at].to_bits() == 0);
+            self.zeros.write(out);
+            drop_set(&self.zeros, &mut self.cells);
+        }
+    }
+
+    /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
+    /// from `first_ns` on. `None` where the code is not one that
+    /// [`Plain::encode`] makes.
+    pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
+        let mut code = Cursor::new(code.get(4..)?);
+        for times in &mut self.times {
+            times.clear();
+            times.resize(ticks, 0);
+            group::read(&mut code, times)?;
+        }
+        block::ticks(first_ns, &self.times, &mut self.ticks);
+        frame.set_ticks(&self.ticks);
+        for column in 0..frame.schema().series.len() {
+            self.take_column(&mut code, frame.column_mut(column))?;
+        }
+        code.is_empty().then_some(())
+    }
+
+    fn take_column(&mut self, code: &mut Cursor, cells: &mut [f64]) -> Option<()> {
+        let head = code.byte()?;
+        match (head & SORT, head) {
+            (_, ZERO) => cells.fill(0.0),
+            (_, GAP) => cells.fill(f64::NAN),
+            (_, CONSTANT) => cells.fill(f64::from_bits(code.u64()?)),
+            (WHOLE | BITS, _) if head & !(SORT | CHANGES | GAPS | ZEROS) == 0 => {
+                return self.take_told(code, head, cells);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn take_told(&mut self, code: &mut Cursor, head: u8, cells: &mut [f64]) -> Option<()> {
+        let decimals = if head & SORT == WHOLE { Some(u32::from(code.byte()?)) } else { None };
+        let mut count = cells.len();
+        if head & CHANGES != 0 {
+            self.changes.read(code, count)?;
+            count = self.changes.count();
+        }
+        let changed = count;
+        if head & GAPS != 0 {
+            self.gaps.read(code, count)?;
+            count -= self.gaps.count();
+        }
+        let present = count;
+        if head & ZEROS != 0 {
+            self.zeros.read(code, count)?;
+            count -= self.zeros.count();
+        }
+        self.numbers.clear();
+        self.numbers.resize(count, 0);
+        group::read(code, &mut self.numbers)?;
+        if head & (CHANGES | GAPS | ZEROS) == 0 {
+            return values(&self.numbers, decimals, cells);
+        }
+        self.cells.clear();
+        self.cells.resize(count, 0.0);
+        values(&self.numbers, decimals, &mut self.cells)?;
+        // Spread from behind, so that it can be done in place.
+        if head & ZEROS != 0 {
+            spread(&self.zeros, &mut self.cells, present, 0.0);
+        }
+        if head & GAPS != 0 {
+            spread(&self.gaps, &mut self.cells, changed, f64::NAN);
+        }
+        if head & CHANGES == 0 {
+            cells.copy_from_slice(&self.cells);
+            return Some(());
+        }
+        // A cell before the first change is +0, as the writer has it.
+        let mut told = self.cells.iter();
+        let mut last = 0.0;
+        self.changes.each(|at, changed| {
+            if changed {
+                last = told.next().copied().unwrap_or(last);
+            }
+            cells[at] = last;
+        });
+        Some(())
+    }
+}
+
+/// Appends the cells whose bit is set.
+fn keep(places: &Places, cells: &[f64], out: &mut Vec<f64>) {
+    let start = out.len();
+    out.resize(start + cells.len(), 0.0);
+    let kept = &mut out[start..];
+    let mut count = 0;
+    places.each(|at, bit| {
+        // Written in any case, counted only where it is wanted.
+        kept[count] = cells[at];
+        count += usize::from(bit);
+    });
+    out.truncate(start + count);
+}
+
+/// Takes out the cells whose bit is set.
+fn drop_set(places: &Places, cells: &mut Vec<f64>) {
+    let mut count = 0;
+    places.each(|at, bit| {
+        cells[count] = cells[at];
+        count += usize::from(!bit);
+    });
+    cells.truncate(count);
+}
+
+/// Makes `length` cells of those there are: where a bit is set `filler`, else
+/// the next.
+fn spread(places: &Places, cells: &mut Vec<f64>, length: usize, filler: f64) {
+    let mut from = cells.len();
+    cells.resize(length, 0.0);
+    places.each_back(|at, bit| {
+        from -= usize::from(!bit);
+        let cell = cells[from.min(length - 1)];
+        cells[at] = if bit { filler } else { cell };
+    });
+}
+
+/// The least power of ten that makes whole numbers of a few of the cells.
+fn guess_decimals(cells: &[f64]) -> Option<u32> {
+    let step = cells.len().div_ceil(SAMPLE).max(1);
+    let mut least = 0;
+    for &cell in cells.iter().step_by(step).filter(|cell| !cell.is_nan()) {
+        while whole(cell, block::power_of_ten(least)).is_none() {
+            least += 1;
+            if least > MOST_DECIMALS {
+                return None;
+            }
+        }
+    }
+    Some(least)
+}
+
+/// A cell as a whole number over `power`, if that gives it back to the bit.
+#[inline(always)]
+fn whole(cell: f64, power: f64) -> Option<i64> {
+    let shifted = cell * power + ROUND;
+    let number = (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    let back = (shifted - ROUND) / power;
+    let same = back.to_bits() == cell.to_bits() && (cell * power).abs() < MOST_EXACT;
+    same.then_some(number)
+}
+
+/// Appends the cells as whole numbers; false where one is none.
+fn whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
+    let power = block::power_of_ten(decimals);
+    for some in cells.chunks(64) {
+        let mut wrong = 0;
+        out.extend(some.iter().map(|&cell| {
+            let product = if decimals == 0 { cell } else { cell * power };
+            let shifted = product + ROUND;
+            let rounded = shifted - ROUND;
+            let back = if decimals == 0 { rounded } else { rounded / power };
+            wrong |= back.to_bits() ^ cell.to_bits() | u64::from(product.abs() >= MOST_EXACT);
+            (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
+        }));
+        if wrong != 0 {
+            return false;
+        }
+    }
+    true
+}
+
+/// The cells that the numbers stand for.
+fn values(numbers: &[i64], decimals: Option<u32>, cells: &mut [f64]) -> Option<()> {
+    let pairs = cells.iter_mut().zip(numbers);
+    match decimals {
+        None => pairs.for_each(|(cell, number)| *cell = f64::from_bits(*number as u64)),
+        Some(0) => pairs.for_each(|(cell, number)| *cell = *number as f64),
+        Some(decimals @ 1..=MOST_DECIMALS) => {
+            let power = block::power_of_ten(decimals);
+            pairs.for_each(|(cell, number)| *cell = *number as f64 / power);
+        }
+        Some(_) => return None,
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Series};
+
+    use super::*;
+
+    /// Columns of every sort, with gaps and zeros in some.
+    fn columns() -> Frame {
+        let series = |i: usize| Series { counter: format!("a.{i}"), instance: String::new(), scale: 1.0 };
+        let mut frame = Frame::new(Arc::new(Schema { series: (0..9).map(series).collect() }), 150);
+        for i in 0..150u64 {
+            let noise = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / 1e11;
+            let or = |every: u64, other: f64, cell: f64| if i % every == 3 { other } else { cell };
+            let (gap, still) = (f64::NAN, (i / 40) as f64);
+            let row = [0.0, 7.0, gap, i as f64, noise, or(9, gap, noise), or(5, 0.0, noise), or(30, gap, still), 0.25];
+            frame.push(Tick { time_ns: 5 + i as i64 * 1000, elapsed_ns: 1000 }, &row);
+        }
+        frame
+    }
+
+    fn code(frame: &Frame) -> Vec<u8> {
+        let mut code = Vec::new();
+        Plain::default().encode(frame, 0..frame.ticks().len(), frame.ticks(), &mut code);
+        code
+    }
+
+    #[test]
+    fn every_sort_of_column_comes_back() {
+        let frame = columns();
+        let code = code(&frame);
+        assert!(is_plain(&code));
+        let mut back = Frame::new(frame.schema().clone(), 150);
+        assert_eq!(Plain::default().decode(&code, 5, 150, &mut back), Some(()));
+        assert_eq!(back.ticks(), frame.ticks());
+        for column in 0..9 {
+            let bits = |frame: &Frame| frame.column(column).iter().map(|c| block::cell_bits(*c)).collect::<Vec<_>>();
+            assert_eq!(bits(&back), bits(&frame), "column {column}");
+        }
+    }
+
+    #[test]
+    fn no_code_makes_the_reader_panic_or_read_on() {
+        let frame = columns();
+        let code = code(&frame);
+        let (mut plain, mut back) = (Plain::default(), Frame::new(frame.schema().clone(), 150));
+        for cut in 4..code.len() {
+            assert_eq!(plain.decode(&code[..cut], 5, 150, &mut back), None, "cut at {cut}");
+        }
+        for at in 4..code.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut wrong = code.clone();
+                wrong[at] ^= flip;
+                let _ = plain.decode(&wrong, 5, 150, &mut back);
+            }
+        }
+        for ticks in [1, 2, 149, 150] {
+            let _ = plain.decode(&code, i64::MIN, ticks, &mut back);
+        }
+    }
+}

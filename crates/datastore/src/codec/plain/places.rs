@@ -1,0 +1,138 @@
+//! Which of so many cells: a bit a cell, and where few are set only the bytes
+//! that have any.
+//!
+//! First a byte: 0, then all bytes of bits; or 1, then a bit for each such
+//! byte (1: it is not 0) and those bytes.
+
+use crate::bits::Cursor;
+
+/// Bits in order, low bits first.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    words: Vec<u64>,
+    length: usize,
+}
+
+impl Places {
+    /// Takes `length` bits.
+    pub fn set(&mut self, length: usize, mut bit: impl FnMut(usize) -> bool) {
+        self.length = length;
+        self.words.clear();
+        for start in (0..length).step_by(64) {
+            let mut word = 0;
+            for at in start..length.min(start + 64) {
+                word |= u64::from(bit(at)) << (at - start);
+            }
+            self.words.push(word);
+        }
+    }
+
+    /// Bits that are set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Calls with each bit, in order.
+    #[inline(always)]
+    pub fn each(&self, mut bit: impl FnMut(usize, bool)) {
+        for (start, &word) in (0..self.length).step_by(64).zip(&self.words) {
+            let mut word = word;
+            for at in start..self.length.min(start + 64) {
+                bit(at, word & 1 == 1);
+                word >>= 1;
+            }
+        }
+    }
+
+    /// Calls with each bit, the last first.
+    #[inline(always)]
+    pub fn each_back(&self, mut bit: impl FnMut(usize, bool)) {
+        for (start, &word) in (0..self.length).step_by(64).zip(&self.words).rev() {
+            for at in (start..self.length.min(start + 64)).rev() {
+                bit(at, word >> (at - start) & 1 == 1);
+            }
+        }
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.words.iter().flat_map(|word| word.to_le_bytes()).take(self.length.div_ceil(8))
+    }
+
+    /// Appends them.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let length = self.length.div_ceil(8);
+        let full = self.bytes().filter(|byte| *byte != 0).count();
+        if full + length.div_ceil(8) >= length {
+            out.push(0);
+            out.extend(self.bytes());
+            return;
+        }
+        out.push(1);
+        for word in &self.words {
+            let byte = |(at, byte): (usize, u8)| u8::from(byte != 0) << at;
+            out.push(word.to_le_bytes().into_iter().enumerate().map(byte).sum());
+        }
+        out.extend(self.bytes().filter(|byte| *byte != 0));
+    }
+
+    /// Reads `length` bits; `None` where the bytes are none such.
+    pub fn read(&mut self, code: &mut Cursor, length: usize) -> Option<()> {
+        self.length = length;
+        self.words.clear();
+        let count = length.div_ceil(8);
+        match code.byte()? {
+            0 => {
+                for eight in code.bytes(count)?.chunks(8) {
+                    let mut word = [0; 8];
+                    word[..eight.len()].copy_from_slice(eight);
+                    self.words.push(u64::from_le_bytes(word));
+                }
+            }
+            1 => {
+                for &full in code.bytes(count.div_ceil(8))? {
+                    let mut word = [0; 8];
+                    for (at, byte) in word.iter_mut().enumerate() {
+                        if full >> at & 1 == 1 {
+                            *byte = code.byte()?;
+                        }
+                    }
+                    self.words.push(u64::from_le_bytes(word));
+                }
+            }
+            _ => return None,
+        }
+        // Bits behind the end would be counted.
+        let over = self.words.len() * 64 - length;
+        let last = self.words.last().copied().unwrap_or(0);
+        (over == 0 || last.leading_zeros() as usize >= over).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_come_back_and_few_are_short() {
+        for length in [0usize, 1, 8, 63, 64, 65, 127, 953, 1024] {
+            for every in [1usize, 2, 9, 100, 5000] {
+                let mut places = Places::default();
+                places.set(length, |at| at % every == 0);
+                let mut code = Vec::new();
+                places.write(&mut code);
+                let count = length.div_ceil(every);
+                assert_eq!(places.count(), count);
+                assert!(code.len() <= 1 + length.div_ceil(8).min(length.div_ceil(64) + count));
+                let mut back = Places::default();
+                let mut cursor = Cursor::new(&code);
+                assert_eq!(back.read(&mut cursor, length), Some(()));
+                assert!(cursor.is_empty());
+                back.each(|at, bit| assert_eq!(bit, at % every == 0));
+                assert_eq!(back.words, places.words);
+            }
+        }
+        assert_eq!(Places::default().read(&mut Cursor::new(&[2, 0]), 8), None);
+        assert_eq!(Places::default().read(&mut Cursor::new(&[0, 0x10]), 4), None, "a bit behind the end");
+        assert_eq!(Places::default().read(&mut Cursor::new(&[0]), 4), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Whole frames at once, for imports. A frame that fills most of a block is
+//! written from where it lies, without a copy.
+
+use std::ops::Range;
+use std::path::Path;
+
+use diskwright_base::{Frame, Tick};
+
+use super::{Writer, rounded};
+use crate::error::StoreError;
+use crate::format::{BLOCK, BlockHead, MAX_TICKS, MOST_HELD, TAIL, close_record, open_record};
+use crate::output::Fault;
+
+impl Writer {
+    /// Ticks of `series` cells that make one block. Frames of so many ticks
+    /// are the quickest to push; others are as good otherwise.
+    pub fn frame_ticks(&self, series: usize) -> usize {
+        self.options.block_ticks.min(MOST_HELD / series.max(1)).clamp(1, MAX_TICKS)
+    }
+
+    /// Adds the ticks of a frame, in their order; what [`Writer::push`] says
+    /// of times holds here too. Series that stay the same should come in the
+    /// same `Arc`: then their names are not compared.
+    ///
+    /// A writer in bulk holds what is too short for a block until more comes;
+    /// death of the process costs that, and nothing that was written before.
+    /// Another writer takes the frame tick by tick.
+    ///
+    /// # Errors
+    /// When the log cannot be written, a full disk included, or the schema is
+    /// too wide.
+    pub fn push_frame(&mut self, frame: &Frame) -> Result<(), StoreError> {
+        let dir = self.dir.clone();
+        match self.options.bulk {
+            true => self.bulk_frame(frame),
+            false => self.tick_by_tick(frame),
+        }
+        .map_err(|fault| fault.into_error(&dir))
+    }
+
+    fn tick_by_tick(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let mut row = Vec::new();
+        for (at, tick) in frame.ticks().iter().enumerate() {
+            row_of(frame, at, &mut row);
+            self.advance(frame.schema(), rounded(*tick, self.options.time_unit_ns), &row)?;
+            if self.buffer.frame().is_full() {
+                self.complete()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bulk_frame(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let ticks = frame.ticks();
+        let mut at = 0;
+        while at < ticks.len() {
+            // A block's times never fall.
+            let falls = ticks[at..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
+            let end = falls.map_or(ticks.len(), |falls| at + falls + 1);
+            while at < end {
+                at = self.some_ticks(frame, at..end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes some ticks from the start of the range; gives the first not taken.
+    fn some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, Fault> {
+        let most = self.frame_ticks(frame.schema().series.len());
+        self.prepare(frame.schema(), &rounded(frame.ticks()[range.start], self.options.time_unit_ns))?;
+        let end = range.end.min(range.start + most);
+        if self.buffer.frame().is_empty() && (end - range.start) * 2 >= most {
+            self.direct(frame, range.start..end)?;
+            return Ok(end);
+        }
+        let end = range.end.min(range.start + self.buffer.room());
+        if self.buffer.is_uniform() && self.options.time_unit_ns <= 1 {
+            self.buffer.append(frame, range.start..end);
+        } else {
+            let mut row = Vec::new();
+            for at in range.start..end {
+                row_of(frame, at, &mut row);
+                self.buffer.push(rounded(frame.ticks()[at], self.options.time_unit_ns), &row);
+            }
+        }
+        self.next.tick += (end - range.start) as u64;
+        if self.buffer.frame().is_full() {
+            self.complete()?;
+        }
+        Ok(end)
+    }
+
+    /// Writes a block from a frame, while no tick waits.
+    fn direct(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), Fault> {
+        let unit = self.options.time_unit_ns;
+        let ticks: Vec<Tick> = frame.ticks()[range.clone()].iter().map(|tick| rounded(*tick, unit)).collect();
+        let (Some(first), Some(last), Some(stored)) = (ticks.first(), ticks.last(), &self.stored) else {
+            return Ok(());
+        };
+        let id = stored.id;
+        let head = BlockHead {
+            first_tick: self.next.tick,
+            from_ns: first.time_ns,
+            to_ns: last.time_ns,
+            next_note: self.next.note,
+            ticks: ticks.len(),
+            columns: frame.schema().series.len(),
+            parts: 1,
+        };
+        self.notes_record();
+        let start = open_record(&mut self.record);
+        head.write(&mut self.record);
+        self.record.extend_from_slice(&id.to_le_bytes());
+        self.record.extend_from_slice(&(ticks.len() as u16).to_le_bytes());
+        self.encoder.encode_plain(frame, range, &ticks, &mut self.record);
+        let fits = close_record(&mut self.record, start, BLOCK);
+        assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        segment.append(&self.record, &ticks)?;
+        self.next.tick += ticks.len() as u64;
+        self.written()
+    }
+}
+
+fn row_of(frame: &Frame, at: usize, row: &mut Vec<f64>) {
+    row.clear();
+    row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[at]));
+}
+
+/// Removes the tail that an earlier recorder left; its ticks are in a block.
+pub(super) fn remove_tail(dir: &Path) -> Result<(), Fault> {
+    let path = dir.join(TAIL);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Fault::sort(&path, e)),
+        _ => Ok(()),
+    }
+}
