@@ -119,9 +119,7 @@ impl Kept {
 
 impl Store {
     fn open(to: &Path) -> Result<Store, Failure> {
-        // hours of a foreign log are read in seconds: segments end by their size
-        let options = WriterOptions { segment_span: Duration::from_secs(u32::MAX.into()), ..WriterOptions::default() };
-        Ok(Store { writer: Writer::create_or_append(to, options)?, failed: None, kept: Kept::default() })
+        Ok(Store { writer: Writer::create_or_append(to, WriterOptions::bulk())?, failed: None, kept: Kept::default() })
     }
 
     fn take(&mut self, piece: Piece<'_>) -> ControlFlow<()> {
@@ -134,13 +132,7 @@ impl Store {
                     self.kept.range = Some((from, last.time_ns));
                 }
                 self.kept.ticks += ticks.len() as u64;
-                let mut row = vec![f64::NAN; frame.schema().series.len()];
-                ticks.iter().enumerate().try_for_each(|(at, tick)| {
-                    for (column, cell) in row.iter_mut().enumerate() {
-                        *cell = frame.column(column)[at];
-                    }
-                    self.writer.push(frame.schema(), *tick, &row).map(drop)
-                })
+                self.writer.push_frame(frame)
             }
         };
         match done {

@@ -26,13 +26,15 @@ pub fn metric_name(counter: &Counter) -> String {
     };
     match counter.unit.as_str() {
         "s" => {
-            if !replace(&mut own, "_s", "_seconds") {
+            let ended = replace(&mut own, "_s", "_seconds");
+            if !ended {
                 own = own.replace("_s_per_", "_seconds_per_");
             }
         }
         "per_s" | "bytes_per_s" | "pages_per_s" => _ = replace(&mut own, "_per_s", "_per_second"),
         "fraction" => {
-            if !replace(&mut own, "_fraction", "_ratio") {
+            let ended = replace(&mut own, "_fraction", "_ratio");
+            if !ended {
                 own.push_str("_ratio");
             }
         }
