@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod input;
 pub mod nt;
+pub mod prometheus;
 mod skips;
 
 use std::ops::ControlFlow;
@@ -60,7 +61,7 @@ pub struct Format {
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[&Format] = &[];
+pub const FORMATS: &[&Format] = &[&prometheus::TEXT];
 
 /// Reads one log of any known format from beginning to end.
 ///

@@ -1,0 +1,225 @@
+//! One line of an exposition page: v0.0.4 text and OpenMetrics.
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Line<'a> {
+    /// Empty, or a comment.
+    Nothing,
+    /// `# TYPE metric type`.
+    Type { metric: &'a str, kind: &'a str },
+    /// `# EOF`: the page ends here.
+    End,
+    /// A sample.
+    Sample(Sample<'a>),
+}
+
+/// A sample.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Sample<'a> {
+    /// The metric's name, as it stands there.
+    pub metric: &'a str,
+    /// What is between the braces.
+    pub labels: &'a str,
+    /// Name and labels: what tells series apart.
+    pub key: &'a str,
+    pub value: f64,
+    /// Nanoseconds since 1970, where the line says so.
+    pub time_ns: Option<i64>,
+}
+
+/// Reads a line, or says what is wrong with it.
+pub(crate) fn parse(line: &str) -> Result<Line<'_>, &'static str> {
+    let line = line.trim_matches([' ', '\t', '\r', '\u{feff}']);
+    if line.is_empty() {
+        return Ok(Line::Nothing);
+    }
+    if let Some(comment) = line.strip_prefix('#') {
+        return Ok(parse_comment(comment.trim_start()));
+    }
+    let (metric, labels, key, rest) = split_series(line)?;
+    let mut words = rest.split_ascii_whitespace();
+    let value = number(words.next().ok_or("no value")?).ok_or("the value is no number")?;
+    let time_ns = match words.next() {
+        None | Some("#") => None,
+        Some(word) => Some(timestamp(word).ok_or("the timestamp is no number")?),
+    };
+    // what follows `#` is an exemplar
+    if time_ns.is_some() && words.next().is_some_and(|word| word != "#") {
+        return Err("more than a value and a timestamp");
+    }
+    Ok(Line::Sample(Sample { metric, labels, key, value, time_ns }))
+}
+
+fn parse_comment(comment: &str) -> Line<'_> {
+    if comment == "EOF" {
+        return Line::End;
+    }
+    let mut words = comment.split_ascii_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("TYPE"), Some(metric), Some(kind)) => Line::Type { metric, kind },
+        _ => Line::Nothing,
+    }
+}
+
+type Series<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// Name, what is between the braces, both together, and the rest.
+fn split_series(line: &str) -> Result<Series<'_>, &'static str> {
+    let end = line.find(|c: char| c == '{' || c.is_ascii_whitespace()).ok_or("no value")?;
+    let name = &line[..end];
+    let after = line[end..].trim_start();
+    let Some(inside) = after.strip_prefix('{') else {
+        return if is_name(name) { Ok((name, "", name, after)) } else { Err("no metric's name") };
+    };
+    let close = closing(inside).ok_or("the labels do not end")?;
+    let (labels, rest) = (&inside[..close], &inside[close + 1..]);
+    let key = &line[..line.len() - rest.len()];
+    if name.is_empty() {
+        // {"a name of any letters", label="value"}
+        let quoted = labels.trim_start().strip_prefix('"').ok_or("no metric's name")?;
+        let end = end_of_string(quoted).ok_or("the metric's name does not end")?;
+        let labels = quoted[end + 1..].trim_start().trim_start_matches(',');
+        return Ok((&quoted[..end], labels, key, rest));
+    }
+    if is_name(name) { Ok((name, labels, key, rest)) } else { Err("no metric's name") }
+}
+
+fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    let first = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b':';
+    bytes.next().is_some_and(first) && bytes.all(|b| first(b) || b.is_ascii_digit())
+}
+
+/// Where the brace closes, outside of strings.
+fn closing(inside: &str) -> Option<usize> {
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'}' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where a string ends whose opening quote is behind us.
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+/// The labels between the braces, unescaped.
+pub(crate) fn labels(text: &str) -> Result<Vec<(String, String)>, &'static str> {
+    let mut found = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once('=').ok_or("a label without a value")?;
+        let value = after.trim_start().strip_prefix('"').ok_or("a label's value is not quoted")?;
+        let end = end_of_string(value).ok_or("a label's value does not end")?;
+        found.push((name.trim().trim_matches('"').to_owned(), unescaped(&value[..end])));
+        rest = value[end + 1..].trim_start();
+        rest = match rest.strip_prefix(',') {
+            Some(next) => next.trim_start(),
+            None if rest.is_empty() => rest,
+            None => return Err("no comma between two labels"),
+        };
+    }
+    Ok(found)
+}
+
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some(other) => out.push(other),
+                None => out.push('\\'),
+            },
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A value; `+Inf` and `NaN` are numbers too.
+fn number(word: &str) -> Option<f64> {
+    word.parse().ok()
+}
+
+/// Milliseconds in the old text format, seconds in OpenMetrics: told apart by
+/// size, for a hundred thousand million seconds are year 5138.
+fn timestamp(word: &str) -> Option<i64> {
+    let number: f64 = word.parse().ok().filter(|n: &f64| n.is_finite())?;
+    let seconds = if number.abs() >= 1e11 { number / 1e3 } else { number };
+    // to the microsecond, which is all that a double holds
+    (seconds.abs() < 9e9).then(|| (seconds * 1e6).round() as i64 * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(line: &str) -> Sample<'_> {
+        match parse(line) {
+            Ok(Line::Sample(sample)) => sample,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn samples_of_both_formats() {
+        let plain = sample("node_load1 0.5");
+        assert_eq!((plain.metric, plain.key, plain.value, plain.time_ns), ("node_load1", "node_load1", 0.5, None));
+        let old = sample(r#"a{b="c"} 1.5e+09 1700000000123"#);
+        assert_eq!((old.labels, old.time_ns), (r#"b="c""#, Some(1_700_000_000_123_000_000)));
+        let open = sample(r#"a_total{b="c"} 7 1700000000.5 # {id="}"} 0.67 1700000000"#);
+        assert_eq!((open.value, open.time_ns), (7.0, Some(1_700_000_000_500_000_000)));
+        assert_eq!(sample(r#"a 7 # {id="x"} 0.67"#).time_ns, None);
+        assert!(sample("a NaN").value.is_nan());
+        assert_eq!(sample("a +Inf").value, f64::INFINITY);
+        assert_eq!(sample(r#"{"dotted.name",b="c"} 1"#).metric, "dotted.name");
+    }
+
+    #[test]
+    fn escapes_in_labels() {
+        let odd = sample(r#"a{path="C:\\x",text="line\nand \"quote\" }",} 1"#);
+        let labels = labels(odd.labels).unwrap();
+        assert_eq!(labels[0].1, r"C:\x");
+        assert_eq!(labels[1].1, "line\nand \"quote\" }");
+    }
+
+    #[test]
+    fn what_is_broken_is_said() {
+        for (line, because) in [
+            ("a", "no value"),
+            ("a b", "the value is no number"),
+            (r#"a{b="c" 1"#, "the labels do not end"),
+            ("9a 1", "no metric's name"),
+            ("a 1 soon", "the timestamp is no number"),
+            ("a 1 2 3", "more than a value and a timestamp"),
+            (r#"{b="c"} 1"#, "no metric's name"),
+        ] {
+            assert_eq!(parse(line), Err(because), "{line}");
+        }
+        assert_eq!(labels(r#"a="b" c="d""#), Err("no comma between two labels"));
+        assert_eq!(labels("a=b"), Err("a label's value is not quoted"));
+    }
+
+    #[test]
+    fn comments() {
+        assert_eq!(parse("# TYPE a counter"), Ok(Line::Type { metric: "a", kind: "counter" }));
+        assert_eq!(parse("# EOF"), Ok(Line::End));
+        assert_eq!(parse("# HELP a what it is"), Ok(Line::Nothing));
+        assert_eq!(parse("\r"), Ok(Line::Nothing));
+    }
+}

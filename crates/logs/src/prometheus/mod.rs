@@ -1,0 +1,14 @@
+//! Prometheus: pages of the text exposition as logs, and the vocabulary that
+//! turns metrics of node_exporter, windows_exporter and our own into counters
+//! of the catalogue. Asking a running store is `crates/remote`.
+
+mod line;
+mod machine;
+mod names;
+mod targets;
+mod text;
+
+pub use machine::Machine;
+pub use names::{Facts, How, Source, Vocabulary};
+pub use targets::{Place, Targets};
+pub use text::TEXT;

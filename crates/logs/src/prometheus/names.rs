@@ -1,0 +1,363 @@
+//! The vocabulary: from a metric and its labels to counters of the catalogue.
+//!
+//! Most of it is the catalogue's own list of Prometheus names; `names.toml`
+//! beside this file says what that list does not.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use diskwright_base::exposition::{label_name, metric_name};
+use diskwright_base::{Catalogue, Kind};
+use serde::Deserialize;
+
+/// How a metric's value becomes a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A running total; the cell is what was added in the tick.
+    Added,
+    /// A running total; the cell is what was added a second.
+    Rate,
+    /// A gauge; the cell is the value.
+    Level,
+}
+
+impl How {
+    /// True where the metric only grows.
+    pub fn is_running(self) -> bool {
+        self != How::Level
+    }
+}
+
+/// One way from a metric to a counter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The metric, `windows_…` also for `wmi_…`.
+    pub metric: String,
+    /// Labels that must have these values.
+    pub only: Vec<(String, String)>,
+    /// Canonical counter id.
+    pub counter: String,
+    /// The label that names the instance; `None` where there is one only.
+    pub label: Option<String>,
+    form: Option<String>,
+    except: Vec<(String, Vec<String>)>,
+    /// What becomes of the value.
+    pub how: How,
+    /// A cell times this is in the counter's unit.
+    pub scale: f64,
+    /// The cell is one less the value.
+    pub complement: bool,
+    /// Series of this metric that come to one instance add up; else the largest counts.
+    pub sum: bool,
+    /// Several metrics make up the counter; else the first that is there does.
+    pub add: bool,
+    /// A value that is not above zero says that it is not known.
+    pub positive: bool,
+}
+
+impl Source {
+    /// Our name of the instance that these labels mean; `None` where the series
+    /// is not for this counter.
+    pub fn instance<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+        if !self.only.iter().all(|(name, value)| label(name) == Some(value)) {
+            return None;
+        }
+        let left_out = |(name, values): &(String, Vec<String>)| {
+            label(name).is_some_and(|found| values.iter().any(|pattern| matches(pattern, found)))
+        };
+        if self.except.iter().any(left_out) {
+            return None;
+        }
+        let Some(name) = &self.label else { return Some(String::new()) };
+        let value = label(name).unwrap_or_default();
+        Some(match &self.form {
+            // a name that has the form already stays as it is
+            Some(form) if !value.starts_with(form.trim_end_matches("{}")) => form.replace("{}", value),
+            _ => value.to_owned(),
+        })
+    }
+
+    /// Labels of the metric that a query must keep for [`Source::instance`].
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let only = self.only.iter().map(|(name, _)| name.as_str());
+        let except = self.except.iter().map(|(name, _)| name.as_str());
+        self.label.as_deref().into_iter().chain(only).chain(except)
+    }
+}
+
+/// A `*` at either end stands for anything.
+fn matches(pattern: &str, value: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(tail), _) => value.ends_with(tail),
+        (_, Some(head)) => value.starts_with(head),
+        _ => pattern == value,
+    }
+}
+
+/// All sources, and what tells of the machine.
+pub struct Vocabulary {
+    sources: HashMap<String, Vec<Source>>,
+    /// Facts about the machine.
+    pub facts: Facts,
+}
+
+/// Metrics that tell of the machine and not of its load.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// Moment of the scrape, seconds since 1970.
+    pub clock: Vec<String>,
+    /// Metric and label of the host name.
+    pub host: Vec<(String, String)>,
+    /// Metric and label of the kernel release.
+    pub kernel: Vec<(String, String)>,
+    /// Metrics with a series a disk whose labels tell of it.
+    pub disks: Vec<String>,
+    /// Counter of the processors.
+    pub processors: String,
+    /// Counter of the memory's size.
+    pub memory: String,
+}
+
+/// A name as the vocabulary has it: what windows_exporter was called before it was called that.
+pub(super) fn current_name(metric: &str) -> Cow<'_, str> {
+    match metric.strip_prefix("wmi_") {
+        Some(rest) => Cow::Owned(format!("windows_{rest}")),
+        None => Cow::Borrowed(metric),
+    }
+}
+
+impl Facts {
+    /// True where the metric tells the moment of the scrape.
+    pub fn is_clock(&self, metric: &str) -> bool {
+        let metric = current_name(metric);
+        self.clock.iter().any(|name| *name == metric)
+    }
+
+    /// All metrics that any fact is read from.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        let labelled = self.host.iter().chain(&self.kernel).map(|(metric, _)| metric);
+        self.disks.iter().chain(labelled).map(String::as_str)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    family: Vec<Family>,
+    fix: Vec<Fix>,
+    metric: Vec<Extra>,
+    facts: Facts,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Family {
+    prefix: String,
+    label: String,
+    form: Option<String>,
+    #[serde(default)]
+    except: HashMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fix {
+    metric: String,
+    scale: Option<f64>,
+    #[serde(default)]
+    positive: bool,
+    #[serde(default)]
+    sum: bool,
+    #[serde(default)]
+    skip: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Extra {
+    metric: String,
+    #[serde(default, rename = "where")]
+    only: HashMap<String, String>,
+    counter: String,
+    scale: Option<f64>,
+    #[serde(default)]
+    complement: bool,
+    #[serde(default)]
+    sum: bool,
+    #[serde(default)]
+    add: bool,
+    #[serde(default)]
+    positive: bool,
+}
+
+impl Vocabulary {
+    /// What is built in.
+    ///
+    /// # Panics
+    /// When the built-in data is wrong, which a test rules out.
+    pub fn builtin() -> &'static Vocabulary {
+        static BUILTIN: OnceLock<Vocabulary> = OnceLock::new();
+        BUILTIN.get_or_init(|| load(include_str!("names.toml")).expect("built-in vocabulary is valid"))
+    }
+
+    /// What a metric tells, by its name.
+    pub fn sources(&self, metric: &str) -> &[Source] {
+        self.sources.get(current_name(metric).as_ref()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of all metrics that tell anything.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+}
+
+fn load(text: &str) -> Result<Vocabulary, String> {
+    let file: File = toml::from_str(text).map_err(|e| format!("names.toml: {e}"))?;
+    let mut sources: Vec<Source> = Vec::new();
+    for counter in Catalogue::builtin().counters() {
+        for name in &counter.names.prometheus {
+            let Some((metric, only)) = plain_series(name) else { continue };
+            let fix = file.fix.iter().find(|f| matches(&f.metric, &metric));
+            if fix.is_some_and(|f| f.skip) {
+                continue;
+            }
+            let mut source = source(&file.family, metric, only, &counter.id)?;
+            if let Some(fix) = fix {
+                source.scale = fix.scale.unwrap_or(1.0);
+                (source.positive, source.sum) = (fix.positive, fix.sum);
+            }
+            sources.push(source);
+        }
+    }
+    for extra in file.metric {
+        let only = extra.only.into_iter().collect();
+        let mut source = source(&file.family, extra.metric, only, &extra.counter)?;
+        source.scale = extra.scale.unwrap_or(1.0);
+        (source.complement, source.positive) = (extra.complement, extra.positive);
+        (source.sum, source.add) = (extra.sum, extra.add);
+        sources.push(source);
+    }
+    sources.extend(own_sources());
+    let mut by_metric: HashMap<String, Vec<Source>> = HashMap::new();
+    for source in sources {
+        by_metric.entry(source.metric.clone()).or_default().push(source);
+    }
+    Ok(Vocabulary { sources: by_metric, facts: file.facts })
+}
+
+/// `name` or `name{label="value"}`; `None` for an expression.
+fn plain_series(text: &str) -> Option<(String, Vec<(String, String)>)> {
+    let (name, labels) = match text.split_once('{') {
+        Some((name, rest)) => (name, rest.strip_suffix('}')?),
+        None => (text, ""),
+    };
+    if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        return None;
+    }
+    let pair = |p: &str| {
+        let (name, value) = p.split_once('=')?;
+        Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
+    };
+    let only = labels.split(',').filter(|p| !p.is_empty()).map(pair).collect::<Option<Vec<_>>>()?;
+    Some((name.to_owned(), only))
+}
+
+fn source(families: &[Family], metric: String, only: Vec<(String, String)>, counter: &str) -> Result<Source, String> {
+    let kind = Catalogue::builtin().get(counter).ok_or_else(|| format!("names.toml: no counter {counter}"))?.kind;
+    let fits = families.iter().filter(|f| metric.starts_with(&f.prefix));
+    let family = fits.max_by_key(|f| f.prefix.len());
+    let how = match kind {
+        Kind::Total => How::Added,
+        _ if metric.ends_with("_total") => How::Rate,
+        _ => How::Level,
+    };
+    Ok(Source {
+        label: family.map(|f| f.label.clone()),
+        form: family.and_then(|f| f.form.clone()),
+        except: family.map(|f| f.except.clone().into_iter().collect()).unwrap_or_default(),
+        metric,
+        only,
+        counter: counter.to_owned(),
+        how,
+        scale: 1.0,
+        complement: false,
+        sum: false,
+        add: false,
+        positive: false,
+    })
+}
+
+/// What `record --listen` and `record --remote-write` call our own counters.
+fn own_sources() -> impl Iterator<Item = Source> {
+    Catalogue::builtin().counters().iter().map(|counter| Source {
+        metric: metric_name(counter),
+        only: Vec::new(),
+        counter: counter.id.clone(),
+        label: Some(label_name(counter.object()).to_owned()),
+        form: None,
+        except: Vec::new(),
+        how: if counter.kind == Kind::Total { How::Added } else { How::Level },
+        scale: 1.0,
+        complement: false,
+        sum: false,
+        add: false,
+        positive: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(metric: &str) -> &'static Source {
+        let found = Vocabulary::builtin().sources(metric);
+        assert_eq!(found.len(), 1, "{metric}: {found:?}");
+        &found[0]
+    }
+
+    fn instance(metric: &str, labels: &[(&str, &'static str)]) -> Vec<(String, String)> {
+        let label = |name: &str| labels.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+        let sources = Vocabulary::builtin().sources(metric).iter();
+        sources.filter_map(|s| Some((s.counter.clone(), s.instance(label)?))).collect()
+    }
+
+    #[test]
+    fn totals_are_those_that_the_live_sampler_stores() {
+        let io_time = only("node_disk_io_time_seconds_total");
+        assert_eq!((io_time.counter.as_str(), io_time.how), ("physical_disk.busy_time_s", How::Added));
+        assert_eq!(only("node_disk_discarded_sectors_total").scale, 512.0);
+        assert_eq!(only("node_vmstat_pgpgin").scale, 1024.0);
+        assert_eq!(only("node_load1").how, How::Level);
+        assert_eq!(only("windows_system_system_calls_total").how, How::Rate);
+    }
+
+    #[test]
+    fn labels_choose_the_counter_and_name_the_instance() {
+        let cpu = instance("node_cpu_seconds_total", &[("cpu", "3"), ("mode", "iowait")]);
+        assert_eq!(cpu, [("processor.iowait_s".to_owned(), "cpu3".to_owned())]);
+        let idle = instance("wmi_cpu_time_total", &[("core", "0,1"), ("mode", "idle")]);
+        let names: Vec<&str> = idle.iter().map(|(counter, _)| counter.as_str()).collect();
+        assert_eq!(names, ["processor.idle", "processor.busy"]);
+        assert_eq!(idle[0].1, "0,1");
+        assert!(instance("windows_logical_disk_reads_total", &[("volume", "_Total")]).is_empty());
+        assert!(instance("node_network_receive_bytes_total", &[("device", "veth12ab")]).is_empty());
+        let root = [("mountpoint", "/"), ("fstype", "ext4")];
+        assert_eq!(instance("node_filesystem_size_bytes", &root)[0].1, "/");
+        let shm = [("mountpoint", "/dev/shm"), ("fstype", "tmpfs")];
+        assert!(instance("node_filesystem_size_bytes", &shm).is_empty());
+    }
+
+    #[test]
+    fn our_own_names_are_read_back() {
+        let own = instance("diskwright_physical_disk_reads_total", &[("device", "sda"), ("instance", "db1")]);
+        assert_eq!(own, [("physical_disk.reads".to_owned(), "sda".to_owned())]);
+    }
+
+    #[test]
+    fn expressions_are_no_series() {
+        assert!(plain_series("rate(a[1m]) / rate(b[1m])").is_none());
+        assert!(Vocabulary::builtin().metrics().all(|m| !m.contains('(')));
+    }
+}

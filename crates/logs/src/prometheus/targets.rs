@@ -1,0 +1,165 @@
+//! The columns that series of metrics come to.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Schema, Series};
+
+use super::names::{Source, Vocabulary};
+
+/// Where the value of a series goes.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Column.
+    pub column: usize,
+    /// How it gets there.
+    pub source: &'static Source,
+}
+
+/// Columns, in the order in which their first series appeared.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    series: Vec<Series>,
+    /// The metric that fills the column; empty where several do.
+    metrics: Vec<String>,
+    by_name: HashMap<(String, String), usize>,
+    stalls: Vec<Stall>,
+}
+
+/// Columns of a disk that tell whether it stood still.
+#[derive(Clone, Debug)]
+struct Stall {
+    in_flight: usize,
+    completed: Vec<usize>,
+    column: usize,
+}
+
+const STALLED: &str = "physical_disk.stalled";
+const IN_FLIGHT: &str = "physical_disk.current_queue_length";
+const COMPLETED: [&str; 4] =
+    ["physical_disk.reads", "physical_disk.writes", "physical_disk.discards", "physical_disk.flushes"];
+
+impl Targets {
+    /// The columns of a series; new ones are made as needed. None where the
+    /// vocabulary does not know the series, or where another metric brings the
+    /// same counter already.
+    pub fn places<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> Vec<Place> {
+        let mut places = Vec::new();
+        for source in Vocabulary::builtin().sources(metric) {
+            let Some(instance) = source.instance(&label) else { continue };
+            let bringer = if source.add { "" } else { metric };
+            let next = self.series.len();
+            let column = *self.by_name.entry((source.counter.clone(), instance.clone())).or_insert(next);
+            if column == next {
+                self.series.push(Series { counter: source.counter.clone(), instance, scale: source.scale });
+                self.metrics.push(bringer.to_owned());
+            }
+            if self.metrics[column] == bringer {
+                places.push(Place { column, source });
+            }
+        }
+        places
+    }
+
+    /// A column under a name that no metric of the vocabulary has.
+    pub fn foreign(&mut self, counter: String, instance: String) -> usize {
+        let next = self.series.len();
+        let column = *self.by_name.entry((counter.clone(), instance.clone())).or_insert(next);
+        if column == next {
+            self.series.push(Series { counter, instance, scale: 1.0 });
+            self.metrics.push(String::new());
+        }
+        column
+    }
+
+    /// Columns so far.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// True where there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// Column of a counter's instance.
+    pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
+        self.by_name.get(&(counter.to_owned(), instance.to_owned())).copied()
+    }
+
+    /// Instances that have this counter.
+    pub fn instances<'a>(&'a self, counter: &'a str) -> impl Iterator<Item = &'a str> {
+        self.series.iter().filter(move |s| s.counter == counter).map(|s| s.instance.as_str())
+    }
+
+    /// The schema, with a column for stalls where a disk shows what is in
+    /// flight and what was completed. To be asked again when columns came.
+    pub fn schema(&mut self) -> Schema {
+        let disks: Vec<String> = self.instances(IN_FLIGHT).map(str::to_owned).collect();
+        for disk in disks {
+            let known = self.column(STALLED, &disk).is_some();
+            let (Some(in_flight), Some(_)) = (self.column(IN_FLIGHT, &disk), self.column(COMPLETED[0], &disk)) else {
+                continue;
+            };
+            let completed = COMPLETED.iter().filter_map(|c| self.column(c, &disk)).collect();
+            if !known {
+                let column = self.foreign(STALLED.to_owned(), disk);
+                self.stalls.push(Stall { in_flight, completed, column });
+            }
+        }
+        Schema { series: self.series.clone() }
+    }
+
+    /// Fills the columns for stalls: requests in flight, and none completed.
+    pub fn judge_stalls(&self, row: &mut [f64]) {
+        for stall in &self.stalls {
+            let in_flight = row[stall.in_flight];
+            // kernels without discards or flushes show none: that adds nothing; a gap of the reads is one of the answer
+            let mut completed = row[stall.completed[0]];
+            for &column in &stall.completed[1..] {
+                completed += if row[column].is_nan() { 0.0 } else { row[column] };
+            }
+            row[stall.column] = match () {
+                () if in_flight.is_nan() || completed.is_nan() => f64::NAN,
+                () if in_flight > 0.0 && completed == 0.0 => 1.0,
+                () => 0.0,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(targets: &mut Targets, metric: &str, labels: &[(&str, &'static str)]) -> Vec<usize> {
+        let label = |name: &str| labels.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+        targets.places(metric, label).iter().map(|p| p.column).collect()
+    }
+
+    #[test]
+    fn two_metrics_of_one_measure_fill_one_column_once() {
+        let mut targets = Targets::default();
+        let disk = [("disk", "0")];
+        assert_eq!(places(&mut targets, "windows_physical_disk_read_latency_seconds_total", &disk), [0]);
+        assert!(places(&mut targets, "windows_physical_disk_read_seconds_total", &disk).is_empty());
+        // but parts of one counter join
+        assert_eq!(places(&mut targets, "node_vmstat_pgsteal_kswapd", &[]), [1]);
+        assert_eq!(places(&mut targets, "node_vmstat_pgsteal_direct", &[]), [1]);
+    }
+
+    #[test]
+    fn a_disk_that_holds_requests_and_completes_none_is_stalled() {
+        let mut targets = Targets::default();
+        let disk = [("device", "sda")];
+        for metric in ["node_disk_io_now", "node_disk_reads_completed_total", "node_disk_writes_completed_total"] {
+            places(&mut targets, metric, &disk);
+        }
+        assert_eq!(targets.schema().column(STALLED, "sda"), Some(3));
+        assert_eq!(targets.schema().series.len(), 4);
+        for (row, stalled) in [([2.0, 0.0, 0.0], 1.0), ([2.0, 0.0, 5.0], 0.0), ([0.0, 0.0, 0.0], 0.0)] {
+            let mut row = [row[0], row[1], row[2], f64::NAN];
+            targets.judge_stalls(&mut row);
+            assert_eq!(row[3], stalled);
+        }
+    }
+}

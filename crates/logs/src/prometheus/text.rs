@@ -1,0 +1,353 @@
+//! Exposition pages as a log: what `curl http://host:9100/metrics` prints, one
+//! page or many, one after another.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use diskwright_base::{Note, Schema};
+
+use super::line::{self, Line, Sample};
+use super::machine::Machine;
+use super::names::{How, Vocabulary};
+use super::targets::Targets;
+use crate::{Batch, Format, Head, Input, LogError, Options};
+
+/// The format.
+pub const TEXT: Format = Format {
+    id: "prometheus-text",
+    title: "Prometheus exposition pages (text and OpenMetrics) of node_exporter or windows_exporter",
+    explain: "Pages as exporters serve them, one or many in a file. Rates need two pages at least: append one every \
+              few seconds, as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. A page says \
+              when it was scraped by its timestamps or by node_time_seconds; otherwise say --interval. Metrics that \
+              the catalogue does not know are kept as foreign.NAME.",
+    recognise,
+    read,
+};
+
+/// Series that are followed at most.
+const MOST_SERIES: usize = 50_000;
+/// A longer line is left out, bytes.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A page has a line that types a metric, or a sample that the vocabulary knows.
+fn recognise(head: &Head<'_>) -> bool {
+    const KINDS: &[&str] =
+        &["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"];
+    let text = String::from_utf8_lossy(head.bytes);
+    let lines = text.lines().filter(|l| !l.trim().is_empty()).take(40);
+    for line in lines {
+        match line::parse(line) {
+            Ok(Line::Type { kind, .. }) if KINDS.contains(&kind) => return true,
+            Ok(Line::Sample(sample)) if !Vocabulary::builtin().sources(sample.metric).is_empty() => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let modified = input.path().and_then(|p| p.metadata().ok()).and_then(|m| m.modified().ok());
+    let modified = modified.and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let file = input.name().to_owned();
+    let mut pages = Pages::new(file.clone(), options, modified.map(|t| t.as_nanos() as i64), batch);
+    let mut reader = BufReader::with_capacity(1 << 16, input);
+    let mut line = Vec::new();
+    let mut number = 0_u64;
+    loop {
+        line.clear();
+        let read = (&mut reader).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
+        if read.map_err(|e| LogError::io(&file, e))? == 0 {
+            break;
+        }
+        number += 1;
+        if line.len() == LONGEST_LINE && line.last() != Some(&b'\n') {
+            pages.batch.skip(format!("line {number}"), "a line longer than 1 MiB");
+            skip_line(&mut reader).map_err(|e| LogError::io(&file, e))?;
+            continue;
+        }
+        match std::str::from_utf8(&line) {
+            Ok(text) => pages.line(number, text)?,
+            Err(_) => pages.batch.skip(format!("line {number}"), "no UTF-8"),
+        }
+        if pages.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    pages.end(number)
+}
+
+fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let chunk = reader.fill_buf()?;
+        let end = chunk.iter().position(|&b| b == b'\n').map(|at| at + 1);
+        let used = end.unwrap_or(chunk.len());
+        reader.consume(used);
+        if end.is_some() || used == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// A series that was seen.
+struct Raw {
+    places: Vec<Cell>,
+    value: f64,
+    before: f64,
+    /// Page in which it was seen last, and the one before that.
+    page: u64,
+    page_before: u64,
+}
+
+/// Where a series' value goes.
+#[derive(Clone, Copy)]
+struct Cell {
+    column: usize,
+    how: How,
+    complement: bool,
+    sum: bool,
+    positive: bool,
+}
+
+/// Pages being read.
+struct Pages<'b, 'a> {
+    file: String,
+    interval_ns: Option<i64>,
+    modified_ns: Option<i64>,
+    batch: &'b mut Batch<'a>,
+    by_key: HashMap<String, usize>,
+    raws: Vec<Raw>,
+    /// Metrics that `# TYPE` calls counters.
+    counters: HashMap<String, bool>,
+    targets: Targets,
+    schema: Arc<Schema>,
+    machine: Machine,
+    page: u64,
+    /// The first series of this page.
+    first: Option<usize>,
+    stamp_ns: Option<i64>,
+    clock_ns: Option<i64>,
+    last_ns: Option<i64>,
+    /// The first page's tick, until it is known whether there is a second.
+    only: Option<(i64, Vec<f64>)>,
+}
+
+impl<'b, 'a> Pages<'b, 'a> {
+    fn new(file: String, options: &Options, modified_ns: Option<i64>, batch: &'b mut Batch<'a>) -> Pages<'b, 'a> {
+        Pages {
+            file,
+            interval_ns: options.interval.and_then(|d| i64::try_from(d.as_nanos()).ok()),
+            modified_ns,
+            batch,
+            by_key: HashMap::new(),
+            raws: Vec::new(),
+            counters: HashMap::new(),
+            targets: Targets::default(),
+            schema: Arc::default(),
+            machine: Machine::default(),
+            page: 1,
+            first: None,
+            stamp_ns: None,
+            clock_ns: None,
+            last_ns: None,
+            only: None,
+        }
+    }
+
+    fn line(&mut self, number: u64, text: &str) -> Result<(), LogError> {
+        match line::parse(text) {
+            Ok(Line::Nothing) => Ok(()),
+            Ok(Line::End) => self.finish_page(),
+            Ok(Line::Type { metric, kind }) => {
+                if self.counters.len() < MOST_SERIES {
+                    self.counters.insert(metric.to_owned(), kind == "counter");
+                }
+                Ok(())
+            }
+            Ok(Line::Sample(sample)) => self.sample(number, &sample),
+            Err(because) => {
+                self.batch.skip(format!("line {number}"), because);
+                Ok(())
+            }
+        }
+    }
+
+    fn sample(&mut self, number: u64, sample: &Sample<'_>) -> Result<(), LogError> {
+        let at = match self.by_key.get(sample.key) {
+            Some(&at) => at,
+            None if self.raws.len() >= MOST_SERIES => {
+                self.batch.skip(format!("line {number}"), "more series than are followed (50000)");
+                return Ok(());
+            }
+            None => match self.add_series(sample) {
+                Ok(at) => at,
+                Err(because) => {
+                    self.batch.skip(format!("line {number}"), because);
+                    return Ok(());
+                }
+            },
+        };
+        if self.raws[at].page == self.page {
+            // the page's first series again: the next page begins
+            if self.first != Some(at) {
+                self.batch.skip(format!("line {number}"), "a series twice in one page");
+                return Ok(());
+            }
+            self.finish_page()?;
+        }
+        self.first.get_or_insert(at);
+        let raw = &mut self.raws[at];
+        (raw.before, raw.page_before) = (raw.value, raw.page);
+        (raw.value, raw.page) = (sample.value, self.page);
+        if sample.value.is_infinite() {
+            self.batch.skip(format!("line {number}"), "an infinite value");
+            self.raws[at].value = f64::NAN;
+        }
+        self.stamp_ns = self.stamp_ns.max(sample.time_ns);
+        if sample.value < 9e9 && Vocabulary::builtin().facts.is_clock(sample.metric) {
+            self.clock_ns = Some((sample.value * 1e6).round() as i64 * 1000);
+        }
+        Ok(())
+    }
+
+    fn add_series(&mut self, sample: &Sample<'_>) -> Result<usize, &'static str> {
+        let labels = line::labels(sample.labels)?;
+        let label = |name: &str| labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        self.machine.learn(sample.metric, label);
+        let places = self.targets.places(sample.metric, label);
+        let mut cells: Vec<Cell> = places
+            .iter()
+            .map(|place| {
+                let s = place.source;
+                Cell {
+                    column: place.column,
+                    how: s.how,
+                    complement: s.complement,
+                    sum: s.sum || s.add,
+                    positive: s.positive,
+                }
+            })
+            .collect();
+        if Vocabulary::builtin().sources(sample.metric).is_empty() {
+            let column = self.targets.foreign(format!("foreign.{}", sample.metric), sample.labels.to_owned());
+            let counted = self.counters.get(sample.metric).copied();
+            let grows = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| sample.metric.ends_with(end));
+            let how = if counted.unwrap_or(grows) { How::Added } else { How::Level };
+            cells.push(Cell { column, how, complement: false, sum: false, positive: false });
+        }
+        self.by_key.insert(sample.key.to_owned(), self.raws.len());
+        self.raws.push(Raw { places: cells, value: f64::NAN, before: f64::NAN, page: 0, page_before: 0 });
+        Ok(self.raws.len() - 1)
+    }
+
+    /// Makes a tick of the page.
+    fn finish_page(&mut self) -> Result<(), LogError> {
+        if self.first.is_none() {
+            return Ok(());
+        }
+        let time_ns = self.time()?;
+        let elapsed_ns = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
+        self.hand_over_first(None);
+        if self.schema.series.len() != self.targets.len() {
+            self.schema = Arc::new(self.targets.schema());
+        }
+        let row = self.row(elapsed_ns as f64 * 1e-9);
+        if self.last_ns.is_none() {
+            let facts = &Vocabulary::builtin().facts;
+            let of = |id: &str| self.targets.column(id, "").map(|c| row[c] * self.schema.series[c].scale);
+            let counted = self.targets.instances("processor.idle_s").chain(self.targets.instances("processor.idle"));
+            let processors = of(&facts.processors).unwrap_or(counted.count() as f64);
+            let topology = self.machine.topology("", Some(processors), of(&facts.memory));
+            self.batch.topology(time_ns, &topology);
+        }
+        match self.last_ns {
+            None => self.only = Some((time_ns, row)),
+            Some(_) => self.batch.tick(&self.schema, time_ns, None, &row),
+        }
+        self.last_ns = Some(self.last_ns.map_or(time_ns, |last| last.max(time_ns)));
+        self.page += 1;
+        (self.first, self.stamp_ns, self.clock_ns) = (None, None, None);
+        Ok(())
+    }
+
+    fn hand_over_first(&mut self, elapsed_ns: Option<u64>) {
+        if let Some((time_ns, row)) = self.only.take() {
+            self.batch.tick(&self.schema, time_ns, elapsed_ns, &row);
+        }
+    }
+
+    /// When the page was scraped: its timestamps, the machine's clock, the
+    /// interval that the user told, or, for a single page, the file's own time.
+    fn time(&self) -> Result<i64, LogError> {
+        if let Some(time) = self.stamp_ns.or(self.clock_ns) {
+            return Ok(time);
+        }
+        match (self.last_ns, self.interval_ns) {
+            (Some(last), Some(interval)) => Ok(last.saturating_add(interval)),
+            (None, _) => Ok(self.modified_ns.unwrap_or(0)),
+            (Some(_), None) => Err(LogError::Needs {
+                file: self.file.clone(),
+                because: "its pages do not say when they were scraped".into(),
+                option: "--interval, such as --interval 15s",
+            }),
+        }
+    }
+
+    fn row(&mut self, seconds: f64) -> Vec<f64> {
+        let mut row = vec![f64::NAN; self.schema.series.len()];
+        let mut backwards = 0_u64;
+        for raw in &self.raws {
+            if raw.page != self.page || raw.value.is_nan() {
+                continue;
+            }
+            let added =
+                if raw.page_before + 1 == self.page && self.page > 1 { raw.value - raw.before } else { f64::NAN };
+            let begins_anew = added < 0.0;
+            for cell in &raw.places {
+                let mut value = match cell.how {
+                    How::Level => raw.value,
+                    How::Added | How::Rate if begins_anew => f64::NAN,
+                    How::Added => added,
+                    How::Rate if seconds > 0.0 => added / seconds,
+                    How::Rate => f64::NAN,
+                };
+                backwards += u64::from(begins_anew && cell.how.is_running());
+                if cell.complement {
+                    value = if value.is_nan() { value } else { (1.0 - value).max(0.0) };
+                }
+                if value.is_nan() || (cell.positive && value <= 0.0) {
+                    continue;
+                }
+                let to = &mut row[cell.column];
+                *to = match () {
+                    () if to.is_nan() => value,
+                    () if cell.sum => *to + value,
+                    () => to.max(value),
+                };
+            }
+        }
+        for _ in 0..backwards {
+            self.batch.skip(format!("page {}", self.page), "a counter began anew; what it added in this tick is a gap");
+        }
+        self.targets.judge_stalls(&mut row);
+        row
+    }
+
+    fn end(mut self, lines: u64) -> Result<(), LogError> {
+        self.finish_page()?;
+        match self.page {
+            1 => self.batch.skip(format!("{lines} lines"), "no sample among them"),
+            2 => {
+                // a level read once stands for a second, so that it can be judged
+                self.hand_over_first(Some(1_000_000_000));
+                let text = "a single page holds running totals only, and rates need two: levels alone were judged. \
+                            Give a second page, scraped some seconds later";
+                self.batch.note(Note::new(self.last_ns.unwrap_or(0), Note::WARNING, text));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Exposition pages of our own making, in the shapes of the exporters' pages.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use diskwright_base::{Catalogue, Frame, Note, Plan, Topology};
+use diskwright_logs::{Input, LogError, Options, Piece, Summary, read};
+
+/// What came out.
+struct Got {
+    frames: Vec<Frame>,
+    notes: Vec<Note>,
+    summary: Result<Summary, LogError>,
+}
+
+fn run(text: &str, options: &Options) -> Got {
+    let (mut frames, mut notes) = (Vec::new(), Vec::new());
+    let mut input = Input::from_bytes("pages.prom", text.as_bytes().to_vec()).unwrap();
+    let summary = read(&mut input, options, &mut |piece| {
+        match piece {
+            Piece::Frame(frame) => frames.push(frame.clone()),
+            Piece::Note(note) => notes.push(note),
+        }
+        ControlFlow::Continue(())
+    });
+    Got { frames, notes, summary }
+}
+
+impl Got {
+    /// Mean of a counter over all of it.
+    fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
+        let mut sum = diskwright_base::Summary::default();
+        let mut last = None;
+        for frame in &self.frames {
+            let Some(plan) = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) else { continue };
+            sum.add(&plan.summarise(frame, |_| true));
+            last = Some(plan);
+        }
+        last.and_then(|plan| plan.value(&sum))
+    }
+
+    fn near(&self, counter: &str, instance: &str, value: f64) {
+        let found = self.mean(counter, instance).unwrap_or_else(|| panic!("no {counter}"));
+        assert!((found - value).abs() < 1e-9 * value.max(1.0), "{counter}: {found}");
+    }
+
+    fn skipped(&self) -> Vec<String> {
+        let summary = self.summary.as_ref().unwrap();
+        summary.skipped.iter().map(|s| format!("{}: {} x{}", s.at, s.because, s.times)).collect()
+    }
+}
+
+/// A page of a Linux machine `at` seconds after its start, without a time.
+fn node(at: u64) -> String {
+    let t = at as f64;
+    let disk = "device=\"sda\"";
+    let rest: String = ["nice", "system", "iowait", "irq", "softirq", "steal"]
+        .map(|mode| format!("node_cpu_seconds_total{{cpu=\"0\",mode=\"{mode}\"}} 5\n"))
+        .concat();
+    format!(
+        "# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n\
+         # TYPE node_cpu_seconds_total counter\n\
+         node_cpu_seconds_total{{cpu=\"0\",mode=\"idle\"}} {}\n\
+         node_cpu_seconds_total{{cpu=\"0\",mode=\"user\"}} {}\n\
+         {rest}\
+         # TYPE node_disk_io_now gauge\n\
+         node_disk_io_now{{{disk}}} 3\n\
+         # TYPE node_disk_io_time_weighted_seconds_total counter\n\
+         node_disk_io_time_weighted_seconds_total{{{disk}}} {}\n\
+         node_disk_info{{{disk},major=\"8\",minor=\"0\",model=\"DISK\",rotational=\"1\"}} 1\n\
+         node_disk_read_time_seconds_total{{{disk}}} {}\n\
+         node_disk_reads_completed_total{{{disk}}} {}\n\
+         node_disk_writes_completed_total{{{disk}}} 7\n\
+         # TYPE node_memory_MemTotal_bytes gauge\n\
+         node_memory_MemTotal_bytes 1.6e+10\n\
+         node_memory_MemAvailable_bytes 4e+09\n\
+         node_network_speed_bytes{{device=\"eth0\"}} -125000\n\
+         node_uname_info{{nodename=\"db1\",release=\"6.1.0\"}} 1\n\
+         node_vmstat_pswpin {}\n\
+         go_goroutines 8\n\
+         go_gc_cycles_total {}\n",
+        100.0 + 0.25 * t,
+        50.0 + 0.75 * t,
+        10.0 + 4.0 * t,
+        5.0 + 2.0 * t,
+        1000.0 + 100.0 * t,
+        20.0 * t,
+        3.0 * t,
+    )
+}
+
+fn timed(at: u64) -> String {
+    node(at) + &format!("node_time_seconds {}\n", 1_700_000_000 + at)
+}
+
+#[test]
+fn several_pages_give_rates_and_levels() {
+    let got = run(&[timed(0), timed(15), timed(30)].concat(), &Options::default());
+    let summary = got.summary.as_ref().unwrap();
+    assert_eq!((summary.ticks, summary.host.as_str()), (3, "db1"));
+    assert_eq!(summary.range.unwrap().0, 1_700_000_000_000_000_000);
+    got.near("processor.busy", "cpu0", 0.75);
+    got.near("physical_disk.avg_s_per_read", "sda", 0.02);
+    got.near("physical_disk.avg_queue_length", "sda", 4.0);
+    got.near("physical_disk.reads_per_s", "sda", 100.0);
+    got.near("physical_disk.stalled", "sda", 0.0);
+    got.near("paging.swap_in_pages_per_s", "", 20.0);
+    got.near("memory.available_fraction", "", 0.25);
+    assert!(got.mean("network.link_bytes_per_s", "eth0").is_none(), "an unknown speed is no speed");
+    // two of go, the info series of disk and machine, and the clock
+    assert_eq!(summary.foreign, 5);
+    let topology = got.notes.iter().find(|n| n.kind == Note::TOPOLOGY).unwrap();
+    let topology: Topology = serde_json::from_str(&topology.text).unwrap();
+    assert_eq!((topology.processors, topology.memory_bytes), (1, 16_000_000_000));
+    assert_eq!(topology.devices[0].rotational, Some(true));
+}
+
+#[test]
+fn one_page_gives_levels_and_says_that_rates_need_two() {
+    let got = run(&timed(0), &Options::default());
+    got.near("memory.available_fraction", "", 0.25);
+    assert_eq!(got.mean("physical_disk.reads_per_s", "sda"), None);
+    assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text.contains("rates need two")));
+}
+
+#[test]
+fn pages_without_times_need_an_interval() {
+    let pages = [node(0), node(15)].concat();
+    let wrong = run(&pages, &Options::default()).summary.unwrap_err().to_string();
+    assert!(wrong.contains("--interval"), "{wrong}");
+    let interval = Options { interval: Some(Duration::from_secs(15)), ..Options::default() };
+    run(&pages, &interval).near("physical_disk.reads_per_s", "sda", 100.0);
+}
+
+#[test]
+fn open_metrics_with_timestamps_exemplars_and_an_end() {
+    let page = |at: f64, reads: f64| {
+        format!(
+            "# TYPE node_disk_reads_completed counter\n# UNIT x seconds\n\
+             node_disk_reads_completed_total{{device=\"sda\"}} {reads} {at} # {{id=\"}} 1\"}} 0.5\n# EOF\n"
+        )
+    };
+    let got = run(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &Options::default());
+    got.near("physical_disk.reads_per_s", "sda", 10.0);
+}
+
+#[test]
+fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
+    let page = |at: u64| {
+        let t = at as f64;
+        format!(
+            "\u{feff}# TYPE wmi_cpu_time_total counter\r\n\
+             wmi_cpu_time_total{{core=\"0,0\",mode=\"idle\"}} {}\r\n\
+             wmi_cpu_time_total{{core=\"0,0\",mode=\"user\"}} {}\r\n\
+             wmi_physical_disk_idle_seconds_total{{disk=\"0\"}} {}\r\n\
+             wmi_physical_disk_read_latency_seconds_total{{disk=\"0\"}} {}\r\n\
+             wmi_physical_disk_read_seconds_total{{disk=\"0\"}} {}\r\n\
+             wmi_physical_disk_reads_total{{disk=\"0\"}} {}\r\n\
+             wmi_physical_disk_reads_total{{disk=\"_Total\"}} {}\r\n\
+             wmi_cs_hostname{{hostname=\"FILES\"}} 1\r\n\
+             wmi_os_time {}\r\n",
+            0.4 * t,
+            0.6 * t,
+            0.1 * t,
+            0.5 * t,
+            0.5 * t,
+            50.0 * t,
+            50.0 * t,
+            1.7e9 + t
+        )
+    };
+    let got = run(&[page(0), page(10), page(20)].concat(), &Options::default());
+    got.near("processor.busy", "0,0", 0.6);
+    got.near("physical_disk.busy", "0", 0.9);
+    got.near("physical_disk.avg_s_per_read", "0", 0.01);
+    assert!(got.mean("physical_disk.reads_per_s", "_Total").is_none());
+    assert_eq!(got.summary.unwrap().host, "FILES");
+}
+
+#[test]
+fn what_is_broken_is_left_out_by_line_and_the_rest_is_read() {
+    let broken = "node_load1{ 1\nnode_load1 x\nnode_load5 +Inf\nnode_load15 NaN\n\
+                  node_procs_running 2\nnode_procs_running 3\n";
+    let got = run(&[timed(0).as_str(), broken, &timed(15)].concat(), &Options::default());
+    let skipped = got.skipped();
+    let said = |text: &str| assert!(skipped.iter().any(|s| s.contains(text)), "{text}: {skipped:?}");
+    said("line 28: the labels do not end");
+    said("line 29: the value is no number");
+    said("line 30: an infinite value");
+    said("line 33: a series twice in one page");
+    got.near("system.running", "", 2.0);
+    assert_eq!(got.mean("system.load_15", ""), None);
+}
+
+#[test]
+fn a_counter_that_began_anew_is_a_gap_and_is_told() {
+    let page = |at: u64, reads: u64| {
+        format!("node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {}\n", 1_700_000_000 + at)
+    };
+    let got = run(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &Options::default());
+    got.near("physical_disk.reads_per_s", "sda", 10.0);
+    assert!(got.skipped()[0].contains("began anew"));
+}
+
+#[test]
+fn no_input_is_too_broken_to_survive() {
+    let whole = [timed(0), timed(15)].concat();
+    for cut in (0..whole.len()).step_by(7) {
+        if let Err(error) = run(&whole[..cut], &Options::default()).summary {
+            assert!(error.to_string().contains("pages.prom"), "{error}");
+        }
+    }
+    let long = format!("node_load1 1\nnode_x{{a=\"{}\"}} 1\nnode_load5 2\n", "y".repeat(3 << 20));
+    let got = run(&long, &Options::default());
+    assert!(got.skipped()[0].contains("longer than 1 MiB"));
+    got.near("system.load_5", "", 2.0);
+}
+
+#[test]
+fn many_series_are_followed_up_to_a_limit() {
+    let page: String = (0..50_100).map(|i| format!("node_x{{n=\"{i}\"}} 1\n")).collect();
+    let got = run(&format!("node_load1 1\n{page}"), &Options::default());
+    assert!(got.skipped()[0].contains("more series than are followed"));
+}
