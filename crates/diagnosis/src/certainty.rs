@@ -17,9 +17,9 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     let mut list = Vec::new();
     let seconds = judge.window.seconds();
     let rules = &judge.packs[pack].rules;
-    let longest = rules.iter().map(|r| r.sustained.at_least_s).fold(0.0, f64::max);
+    let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
     if longest > seconds / 2.0 {
-        let count = rules.iter().filter(|r| r.sustained.at_least_s > seconds / 2.0).count();
+        let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
         list.push(format!(
             "the window of {} is short: {count} rules ask for up to {} of what they say, and half of the \
              window was taken instead",

@@ -48,6 +48,7 @@ impl Pack {
             title: head.needed("title")?,
             source: head.needed("source")?,
             explain: head.needed("explain")?,
+            stand_ins: head.truth("stand_ins")?.unwrap_or(true),
             file: file.into(),
             rules,
             advice: wanted.taken,
@@ -210,6 +211,9 @@ fn read_sustained(fields: &mut Fields<'_, '_>) -> Result<Sustained, RuleError> {
     if let Some(text) = inner.text("at_least")? {
         sustained.at_least_s = parse_duration(&text).map_err(|e| inner.wrong(e.to_string()))?.as_secs_f64();
     }
+    if let Some(text) = inner.text("in_a_row")? {
+        sustained.in_a_row_s = parse_duration(&text).map_err(|e| inner.wrong(e.to_string()))?.as_secs_f64();
+    }
     inner.finish()?;
     Ok(sustained)
 }
@@ -294,13 +298,18 @@ fn read_over(fields: &mut Fields<'_, '_>) -> Result<Over, RuleError> {
     let mut over = Over::Tick;
     if let Some(value) = fields.take("change") {
         let mut inner = Fields::of(fields.source, &fields.item, value)?;
-        inner.word("against", &[("start", ())])?.ok_or_else(|| inner.wrong("`change` needs `against = \"start\"`"))?;
-        let share = inner.number("share")?.unwrap_or(0.25);
+        let against = inner.word("against", &[("start", false), ("previous", true)])?;
+        let previous = against.ok_or_else(|| inner.wrong("`change` needs `against`: \"start\" or \"previous\""))?;
+        let share = inner.number("share")?;
+        if previous && share.is_some() {
+            return Err(inner.wrong("`share` goes with a change against the start"));
+        }
+        let share = share.unwrap_or(0.25);
         if !(0.01..=0.9).contains(&share) {
             return Err(inner.wrong("`share` of a change must be from 0.01 to 0.9"));
         }
         inner.finish()?;
-        over = Over::Change { share };
+        over = if previous { Over::Step } else { Over::Change { share } };
     }
     for (key, span) in [("steadiness", Over::Steadiness), ("trend", Over::Trend)] {
         let Some(value) = fields.take(key) else { continue };

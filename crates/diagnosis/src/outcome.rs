@@ -38,11 +38,14 @@ pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<Outcome<'_>> {
 }
 
 fn outcome<'a>(judge: &'a Judge, rule: &'a Rule, stream: &'a Stream) -> Outcome<'a> {
-    let needed_s = rule.sustained.at_least_s.min(judge.window.seconds() / 2.0);
+    let half_s = judge.window.seconds() / 2.0;
+    let needed_s = rule.sustained.longest_s().min(half_s);
     let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
     let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
     // a nanosecond's grace for the rounding of the cap
-    let long = stream.held_ns > 0 && stream.held_ns as f64 / 1e9 >= needed_s - 1e-9;
+    let enough = |ns: u64, asked_s: f64| ns > 0 && ns as f64 / 1e9 >= asked_s.min(half_s) - 1e-9;
+    let long =
+        enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
     let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
     let windows = of_window.all(|(at, condition)| {
         of_whole(judge, condition, &stream.conditions[at]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
@@ -59,6 +62,8 @@ pub(crate) fn over_window(judge: &Judge, condition: &Condition, state: &Conditio
     let mean = tracks[state.track?].mean()?;
     let value = match condition.over {
         Over::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
+        // over a whole window what rises from tick to tick falls as well
+        Over::Step => 1.0,
         _ => mean,
     };
     let limit = match &condition.limit {
@@ -156,7 +161,7 @@ pub(crate) fn episodes(outcomes: &[Outcome<'_>]) -> Vec<Episode> {
     let stretch_s = |o: &Outcome<'_>| o.stream.longest_ns as f64 / 1e9;
     let worth_telling = |o: &&Outcome<'_>| {
         let at_all_times = o.rule.all.iter().all(|c| !c.is_of_window());
-        let long = stretch_s(o) >= o.rule.sustained.at_least_s.max(LEAST_EPISODE_S);
+        let long = stretch_s(o) >= o.rule.sustained.longest_s().max(LEAST_EPISODE_S);
         let explained = || outcomes.iter().any(|other| o.rule.none.contains(&other.rule.id) && overlap(o, other));
         !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
     };
@@ -197,6 +202,7 @@ pub(crate) fn quantity_text(condition: &Condition) -> String {
     match condition.over {
         Over::Tick => text,
         Over::Change { .. } => format!("change of {text}"),
+        Over::Step => format!("change from tick to tick of {text}"),
         Over::Steadiness => format!("variation of {text}"),
         Over::Trend => format!("trend of {text}"),
     }

@@ -12,6 +12,17 @@ pub const PACKS: &[(&str, &str, &str)] = &[
     ("ntmag-1998", "rules/ntmag-1998.toml", include_str!("../../../rules/ntmag-1998.toml")),
     ("compaq-1997", "rules/compaq-1997.toml", include_str!("../../../rules/compaq-1997.toml")),
     ("sql7-1999", "rules/sql7-1999.toml", include_str!("../../../rules/sql7-1999.toml")),
+    ("pal", "rules/pal.toml", include_str!("../../../rules/pal.toml")),
+    ("netdata", "rules/netdata.toml", include_str!("../../../rules/netdata.toml")),
+    ("node-mixin", "rules/node-mixin.toml", include_str!("../../../rules/node-mixin.toml")),
+    ("pcp", "rules/pcp.toml", include_str!("../../../rules/pcp.toml")),
+    ("atop", "rules/atop.toml", include_str!("../../../rules/atop.toml")),
+    ("live-optics", "rules/live-optics.toml", include_str!("../../../rules/live-optics.toml")),
+    (
+        "awesome-prometheus-alerts",
+        "rules/awesome-prometheus-alerts.toml",
+        include_str!("../../../rules/awesome-prometheus-alerts.toml"),
+    ),
 ];
 
 /// A built-in pack by id; `None` where there is no such pack.

@@ -217,8 +217,10 @@ impl<'a> Maker<'a, '_> {
         };
         let change = match (condition.over, self.expected) {
             (Over::Change { share }, Some((from, to))) => {
-                Some(from.saturating_add((to.saturating_sub(from) as f64 * share) as i64))
+                let until = from.saturating_add((to.saturating_sub(from) as f64 * share) as i64);
+                Some(Against::Until(until))
             }
+            (Over::Step, _) => Some(Against::Previous),
             (Over::Change { .. }, None) => return Err(Absence::Missing("length of the window".into())),
             _ => None,
         };

@@ -124,6 +124,15 @@ impl<'a, 'i> Fields<'a, 'i> {
         }
     }
 
+    /// True or false, where it is said.
+    pub fn truth(&mut self, key: &'static str) -> Result<Option<bool>, RuleError> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        match value.get_ref().as_bool() {
+            Some(truth) => Ok(Some(truth)),
+            None => Err(self.expected(key, "true or false", value)),
+        }
+    }
+
     /// A list of values; a missing one is empty.
     pub fn list(&mut self, key: &'static str) -> Result<Vec<Value<'a, 'i>>, RuleError> {
         let Some(value) = self.take(key) else { return Ok(Vec::new()) };

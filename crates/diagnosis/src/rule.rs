@@ -18,6 +18,8 @@ pub struct Pack {
     pub source: String,
     /// What it judges and what it cannot know.
     pub explain: String,
+    /// Logical disks may stand in for physical ones that a log lacks.
+    pub stand_ins: bool,
     /// File it was read from, as it was named.
     pub file: String,
     /// The rules, in the file's order.
@@ -223,11 +225,20 @@ pub struct Sustained {
     pub share: f64,
     /// Seconds in sum; capped at half of the window watched.
     pub at_least_s: f64,
+    /// Seconds at a stretch, as alerts ask for them; capped like `at_least_s`.
+    pub in_a_row_s: f64,
+}
+
+impl Sustained {
+    /// Seconds asked for, in sum or at a stretch.
+    pub fn longest_s(&self) -> f64 {
+        self.at_least_s.max(self.in_a_row_s)
+    }
 }
 
 impl Default for Sustained {
     fn default() -> Self {
-        Sustained { share: 0.5, at_least_s: 0.0 }
+        Sustained { share: 0.5, at_least_s: 0.0, in_a_row_s: 0.0 }
     }
 }
 
@@ -361,6 +372,8 @@ pub enum Over {
         /// That part, as a share of the window.
         share: f64,
     },
+    /// Each tick, relative to the tick before.
+    Step,
     /// Coefficient of variation over the ticks at which the other conditions hold.
     Steadiness,
     /// Slope a day over those ticks, relative to their mean.

@@ -15,6 +15,13 @@ pub(crate) struct Spread {
     mean_days: f64,
     squares_days: f64,
     products: f64,
+    /// From sample to sample: sums of squared steps, of steps by time, and of squared times.
+    steps: u64,
+    step_squares: f64,
+    step_products: f64,
+    step_days: f64,
+    /// The sample before, of the same stretch.
+    before: Option<Sample>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +33,10 @@ struct Sample {
 
 /// Fewer ticks than these say nothing of steadiness.
 const LEAST_TICKS: u64 = 5;
+/// Less than these say nothing of where a day is heading: ten minutes.
+const LEAST_TREND_DAYS: f64 = 10.0 / 1440.0;
+/// Standard errors that are taken off a slope before it is told.
+const ERRORS_OFF: f64 = 3.0;
 
 impl Spread {
     /// A tick at which the condition held. The first and last of a stretch
@@ -42,10 +53,18 @@ impl Spread {
     pub fn broken(&mut self) {
         self.run = 0;
         self.last = None;
+        self.before = None;
     }
 
     fn add(&mut self, sample: Sample) {
         self.ticks += 1;
+        if let Some(before) = self.before.replace(sample) {
+            let (step, days) = (sample.value - before.value, sample.days - before.days);
+            self.steps += 1;
+            self.step_squares += step * step;
+            self.step_products += step * days;
+            self.step_days += days * days;
+        }
         self.weight += sample.weight;
         let share = sample.weight / self.weight;
         let off = sample.value - self.mean;
@@ -65,12 +84,40 @@ impl Spread {
         Some((self.squares / self.weight).max(0.0).sqrt() / self.mean.abs())
     }
 
-    /// Growth a day, as a share of the mean.
+    /// Growth a day, as a share of the mean, as far as it stands out of the
+    /// noise: three standard errors nearer to nothing than the straight line
+    /// through the values, and nothing where that would change its sign.
+    /// `None` below five ticks or ten minutes.
     pub fn trend(&self) -> Option<f64> {
         if self.ticks < LEAST_TICKS || self.mean == 0.0 || self.squares_days <= 0.0 {
             return None;
         }
-        Some(self.products / self.squares_days / self.mean.abs())
+        // the span: evenly spaced ticks have a twelfth of its square as their variance
+        let spread_days = (12.0 * self.squares_days / self.weight).sqrt();
+        if spread_days < LEAST_TREND_DAYS {
+            return None;
+        }
+        let slope = self.products / self.squares_days;
+        let left = (slope.abs() - ERRORS_OFF * self.slope_error(slope)).max(0.0);
+        Some(left * slope.signum() / self.mean.abs())
+    }
+
+    /// Standard error of the slope. Values that hang together (what is left
+    /// of them beside the line changes little from tick to tick) count as
+    /// fewer, so that a slow wave is not taken for a direction.
+    fn slope_error(&self, slope: f64) -> f64 {
+        let ticks = self.ticks as f64;
+        let rest = (self.squares - slope * self.products).max(0.0) / self.weight;
+        // what rounding leaves of a straight line
+        if rest <= 1e-20 * self.mean * self.mean {
+            return 0.0;
+        }
+        let steps = self.step_squares - 2.0 * slope * self.step_products + slope * slope * self.step_days;
+        let step = if self.steps > 0 { (steps / self.steps as f64).max(0.0) } else { 0.0 };
+        let alike = (1.0 - step / (2.0 * rest)).clamp(0.0, 1.0 - 1.0 / ticks);
+        let counted = ticks * (1.0 - alike) / (1.0 + alike);
+        let days = self.squares_days / self.weight;
+        (rest / days / (counted - 2.0).max(0.5)).sqrt()
     }
 }
 
@@ -107,6 +154,60 @@ mod tests {
         }
         // inner days 1 to 8: mean 145, slope 10
         assert!((spread.trend().unwrap() - 10.0 / 145.0).abs() < 1e-12);
+    }
+
+    /// Numbers from -1 to 1 without order, always the same ones.
+    fn noise(mut seed: u64) -> impl FnMut() -> f64 {
+        move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        }
+    }
+
+    fn trend_of(ticks: usize, tick_s: f64, mut value: impl FnMut(usize) -> f64) -> Option<f64> {
+        let mut spread = Spread::default();
+        for at in 0..ticks {
+            spread.held(value(at), tick_s, at as f64 * tick_s / 86_400.0);
+        }
+        spread.trend()
+    }
+
+    #[test]
+    fn noise_and_waves_have_no_direction() {
+        for tick_s in [1.0, 15.0, 300.0, 600.0] {
+            for ticks in [50, 700, 1000] {
+                let mut false_alarms = 0;
+                for seed in 0..200 {
+                    let mut noise = noise(seed);
+                    let trend = trend_of(ticks, tick_s, |_| 100.0 + 30.0 * noise());
+                    false_alarms += usize::from(trend.is_some_and(|t| t != 0.0));
+                }
+                assert!(false_alarms <= 4, "{false_alarms} of 200 with {ticks} ticks of {tick_s} s");
+            }
+        }
+        // what was there a moment ago is nearly all there still
+        let mut false_alarms = 0;
+        for seed in 0..200 {
+            let (mut noise, mut level) = (noise(seed), 0.0);
+            let trend = trend_of(1000, 60.0, |_| {
+                level = 0.95 * level + noise();
+                100.0 + level
+            });
+            false_alarms += usize::from(trend.is_some_and(|t| t != 0.0));
+        }
+        assert!(false_alarms <= 10, "{false_alarms} of 200");
+        // a day's rhythm, over a day and a half
+        let day = |at: usize| 100.0 + 50.0 * (at as f64 / 144.0 * std::f64::consts::TAU).sin();
+        assert_eq!(trend_of(216, 600.0, day), Some(0.0));
+    }
+
+    #[test]
+    fn a_direction_stands_out_of_noise() {
+        let mut noise = noise(1);
+        let trend = trend_of(1000, 600.0, |at| 100.0 + at as f64 / 10.0 + 10.0 * noise()).unwrap();
+        // 14.4 a day on a mean of 150, less what is uncertain
+        assert!((0.085..0.096).contains(&trend), "{trend}");
+        assert_eq!(trend_of(120, 1.0, |at| at as f64), None, "two minutes say nothing of a day");
     }
 
     #[test]

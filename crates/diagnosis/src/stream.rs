@@ -54,6 +54,8 @@ pub(crate) struct ConditionState {
 pub(crate) struct Baseline {
     pub sums: Sums,
     closed: bool,
+    /// The last tick's value, for a change from tick to tick.
+    last: Option<f64>,
 }
 
 /// An operand of a condition of the window.
@@ -95,8 +97,17 @@ pub(crate) struct ConditionPlan {
     pub node: NodeId,
     pub compare: Compare,
     pub limit: LimitPlan,
-    /// For a change: end of the baseline, nanoseconds since 1970.
-    pub change: Option<i64>,
+    /// For a change: what it is against.
+    pub change: Option<Against>,
+}
+
+/// What a change is against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Against {
+    /// The mean up to then, nanoseconds since 1970.
+    Until(i64),
+    /// The tick before.
+    Previous,
 }
 
 /// What a condition compares with.
@@ -256,12 +267,15 @@ impl Stream {
             masks.resize(count, 0);
         }
         for condition in plan.all.iter().chain(&plan.any) {
-            if let Some(until_ns) = condition.change {
-                let state = &mut self.conditions[condition.at].baseline;
-                if scratch.ratios.len() <= condition.at {
-                    scratch.ratios.resize_with(condition.at + 1, Slot::default);
-                }
-                state.relate(until_ns, columns.of(condition.node), times, &mut scratch.ratios[condition.at]);
+            let Some(against) = condition.change else { continue };
+            let state = &mut self.conditions[condition.at].baseline;
+            if scratch.ratios.len() <= condition.at {
+                scratch.ratios.resize_with(condition.at + 1, Slot::default);
+            }
+            let (slot, out) = (columns.of(condition.node), &mut scratch.ratios[condition.at]);
+            match against {
+                Against::Until(until_ns) => state.relate(until_ns, slot, times, out),
+                Against::Previous => state.step(slot, out),
             }
         }
         let gaps = times.total_ns == 0
@@ -388,6 +402,21 @@ impl Baseline {
             out.weights[at] = if gap { f64::NAN } else { slot.weights[at] };
         }
         out.gap = slot.gap || first > 0 || mean.is_nan();
+    }
+
+    /// The quantity relative to that of the tick before, into `out`; a tick
+    /// after a gap, or after nothing at all, is a gap there.
+    fn step(&mut self, slot: &Slot, out: &mut Slot) {
+        let count = slot.values.len();
+        out.values.resize(count, 0.0);
+        out.weights.resize(count, 0.0);
+        out.gap = true;
+        for at in 0..count {
+            let ratio = self.last.filter(|last| *last != 0.0).map_or(f64::NAN, |last| slot.values[at] / last);
+            out.values[at] = ratio;
+            out.weights[at] = if ratio.is_nan() { f64::NAN } else { slot.weights[at] };
+            self.last = (!slot.weights[at].is_nan()).then_some(slot.values[at]);
+        }
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn label(condition: &Condition) -> String {
     match condition.over {
         Over::Tick => text,
         Over::Change { .. } => format!("change of {text} since the start"),
+        Over::Step => format!("change of {text} from tick to tick"),
         Over::Steadiness => format!("variation of {text}"),
         Over::Trend => format!("trend of {text}"),
     }
@@ -122,8 +123,11 @@ pub(crate) fn approach(judge: &crate::Judge, outcome: &Outcome<'_>) -> Option<Ap
         let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
     } else {
-        let (held, needed) = (outcome.stream.held_ns as f64 * 1e-9, outcome.needed_s);
-        format!("{}{place} held for only {} ({} needed)", rule.title, display(held, "s"), display(needed, "s"))
+        let (row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
+        let held = if row { outcome.stream.longest_ns } else { outcome.stream.held_ns } as f64 * 1e-9;
+        let stretch = if row { " at a stretch" } else { "" };
+        let (held, needed) = (display(held, "s"), display(needed, "s"));
+        format!("{}{place} held for only {held}{stretch} ({needed} needed)", rule.title)
     };
     Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), what: text.clone(), text })
 }

@@ -54,6 +54,10 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
         let least = length(rule.sustained.at_least_s);
         sustained.push_str(&format!(", and {least} in sum (at most half of what was watched)"));
     }
+    if rule.sustained.in_a_row_s > 0.0 {
+        let stretch = length(rule.sustained.in_a_row_s);
+        sustained.push_str(&format!(", and {stretch} at a stretch (at most half of what was watched)"));
+    }
     page.field("for at least", &sustained);
     page.field("gives way to", &rule.none.join(", "));
     let advice = |id: &String| pack.advice.iter().find(|a| a.id == *id).map_or(id.clone(), |a| a.text.clone());
@@ -217,6 +221,7 @@ pub fn condition(condition: &Condition) -> String {
         Over::Change { share } => {
             format!("{quantity}, relative to its mean over the first {}", units::display(share, "fraction"))
         }
+        Over::Step => format!("{quantity}, relative to the tick before"),
         Over::Steadiness => format!("variation of {quantity} (0 is perfectly steady)"),
         Over::Trend => format!("growth a day of {quantity}, relative to its mean"),
     };

@@ -1,4 +1,4 @@
-//! Made-up recordings: series as functions of the tick, one tick a second.
+//! Made-up recordings: series as functions of the tick, one tick a second unless said.
 
 // each test file uses a part of this
 #![allow(dead_code)]
@@ -17,13 +17,19 @@ type Values = Box<dyn Fn(usize) -> f64>;
 /// A recording being made up.
 pub struct Recording {
     pub ticks: usize,
+    tick_s: u64,
     series: Vec<(Series, Values)>,
     topology: Option<Topology>,
 }
 
 impl Recording {
     pub fn new(ticks: usize) -> Recording {
-        Recording { ticks, series: Vec::new(), topology: None }
+        Recording { ticks, tick_s: 1, series: Vec::new(), topology: None }
+    }
+
+    /// The same with ticks of so many seconds.
+    pub fn every(self, tick_s: u64) -> Recording {
+        Recording { tick_s, ..self }
     }
 
     /// A series whose cells are in the counter's unit.
@@ -61,13 +67,18 @@ impl Recording {
         let mut frame = Frame::new(Arc::new(schema), ticks.len());
         for i in ticks {
             let row: Vec<f64> = self.series.iter().map(|(_, values)| values(i)).collect();
-            frame.push(Tick { time_ns: START + (i as i64 + 1) * SECOND as i64, elapsed_ns: SECOND }, &row);
+            let tick_ns = self.tick_s * SECOND;
+            let time_ns = START + (i as i64 + 1) * tick_ns as i64;
+            frame.push(Tick { time_ns, elapsed_ns: tick_ns }, &row);
         }
         frame
     }
 
     pub fn options(&self) -> Options {
-        Options { expected: Some((START, START + (self.ticks as u64 * SECOND) as i64)), ..Options::default() }
+        Options {
+            expected: Some((START, START + (self.ticks as u64 * self.tick_s * SECOND) as i64)),
+            ..Options::default()
+        }
     }
 
     /// Judged by packs, in frames of `cut` ticks.
