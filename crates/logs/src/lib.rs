@@ -11,6 +11,7 @@ mod input;
 pub mod nt;
 pub mod prometheus;
 mod skips;
+mod sysstat;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -61,7 +62,8 @@ pub struct Format {
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[&Format] = &[&prometheus::TEXT];
+pub const FORMATS: &[&Format] =
+    &[&prometheus::TEXT, &sysstat::SADF_JSON, &sysstat::IOSTAT_JSON, &sysstat::MPSTAT_JSON, &sysstat::SA_BINARY];
 
 /// Reads one log of any known format from beginning to end.
 ///

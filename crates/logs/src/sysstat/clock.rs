@@ -1,0 +1,55 @@
+//! From the times of a log to UTC, and what must be said about them.
+
+use diskwright_base::Note;
+
+use super::time::zone;
+use crate::Options;
+use crate::batch::Batch;
+
+/// What a time says of its zone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Nothing.
+    Nothing,
+    /// It is so many seconds east of UTC.
+    Offset(i64),
+    /// A zone's short name, which may be of several zones.
+    Name(String),
+}
+
+/// Settles the zone once and says so once.
+pub struct Clock {
+    option: Option<i64>,
+    has_warned: bool,
+}
+
+impl Clock {
+    /// With what the user knows.
+    pub fn new(options: &Options) -> Clock {
+        Clock { option: options.utc_offset_s.map(i64::from), has_warned: false }
+    }
+
+    /// A local time, in seconds, as nanoseconds of UTC. An offset that stands
+    /// beside the time is believed; the user's wins over a zone's name.
+    pub fn utc_ns(&mut self, local_s: i64, said: &Said, batch: &mut Batch<'_>) -> i64 {
+        let known = match said {
+            Said::Offset(offset) => Some(*offset),
+            Said::Name(name) => self.option.or_else(|| zone(name)),
+            Said::Nothing => self.option,
+        };
+        let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
+        if known.is_none() && !self.has_warned {
+            self.has_warned = true;
+            let zone = match said {
+                Said::Name(name) if !name.is_empty() => format!("the zone `{name}` could be several"),
+                _ => "the log names no time zone".to_owned(),
+            };
+            let text = format!(
+                "{zone}: its times are taken as UTC (--utc-offset tells it); times of day may be shifted, what is \
+                 said of the machine is not"
+            );
+            batch.note(Note::new(utc, Note::WARNING, text));
+        }
+        utc
+    }
+}

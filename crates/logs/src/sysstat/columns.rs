@@ -1,0 +1,151 @@
+//! The table in `columns.toml`: what the tools call a quantity, and which
+//! counter it is.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+/// A quantity of a report that the catalogue knows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Canonical id.
+    pub counter: String,
+    /// A value of the log times this is in the catalogue's unit.
+    pub times: f64,
+    /// Column headings and keys that mean it.
+    pub names: Vec<String>,
+}
+
+/// A table of sar or iostat, an object of `sadf -j`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Our name of it.
+    pub id: String,
+    /// Keys in JSON and element names in XML.
+    pub keys: Vec<String>,
+    /// Headings of the text column that names the instance.
+    pub instance: Vec<String>,
+    /// The quantities that the catalogue knows.
+    pub columns: Vec<Column>,
+    /// First headings (after the instance) of a text table of which nothing is known.
+    #[serde(default)]
+    pub starts: Vec<String>,
+}
+
+impl Report {
+    /// The quantity behind a heading or key.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.names.iter().any(|n| n == name))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    report: Vec<Report>,
+}
+
+/// All reports.
+pub struct Reports {
+    reports: Vec<Report>,
+    by_key: HashMap<String, usize>,
+}
+
+impl Reports {
+    /// The table that is built in.
+    ///
+    /// # Panics
+    /// When the built-in data is wrong, which a test rules out.
+    pub fn builtin() -> &'static Reports {
+        static BUILTIN: OnceLock<Reports> = OnceLock::new();
+        BUILTIN.get_or_init(|| {
+            let file: File = toml::from_str(include_str!("columns.toml")).expect("built-in columns are valid");
+            let keys = |(at, report): (usize, &Report)| {
+                report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), at)).collect::<Vec<_>>()
+            };
+            let by_key = file.report.iter().enumerate().flat_map(keys).collect();
+            Reports { reports: file.report, by_key }
+        })
+    }
+
+    /// All of them.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = &Report> {
+        self.reports.iter()
+    }
+
+    /// A report by its id, JSON key or XML name.
+    pub fn by_key(&self, key: &str) -> Option<&Report> {
+        self.by_key.get(key).map(|&at| &self.reports[at])
+    }
+
+    /// A text table's report, from its headings, and the place of the
+    /// instance's heading among them.
+    pub fn by_headings(&self, headings: &[&str]) -> Option<(&Report, Option<usize>)> {
+        let instance = |report: &Report| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
+        let known = |report: &Report, at: Option<usize>| {
+            let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != at).map(|(_, h)| *h);
+            let known = headings.iter().filter(|h| report.column(h).is_some()).count();
+            let starts = first.is_some_and(|first| report.starts.iter().any(|s| s == first));
+            let by_row = at.is_some() && report.columns.is_empty() && report.starts.is_empty();
+            2 * known + 3 * usize::from(starts) + usize::from(by_row)
+        };
+        let mut best = None;
+        for report in &self.reports {
+            let at = instance(report);
+            if at.is_none() != report.instance.is_empty() {
+                continue;
+            }
+            let fit = known(report, at);
+            if fit > best.map_or(0, |(fit, _, _)| fit) {
+                best = Some((fit, report, at));
+            }
+        }
+        best.map(|(_, report, at)| (report, at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Catalogue;
+
+    use super::*;
+
+    #[test]
+    fn every_counter_is_in_the_catalogue_under_that_name() {
+        let catalogue = Catalogue::builtin();
+        // vmstat is no part of sysstat
+        for report in Reports::builtin().iter().filter(|r| r.id != "vmstat") {
+            for column in &report.columns {
+                let counter = catalogue.get(&column.counter).unwrap_or_else(|| panic!("no {}", column.counter));
+                let known = |n: &String| counter.names.sysstat.contains(n);
+                let all = &column.names;
+                assert!(all.iter().any(known), "{}: the catalogue lists none of {all:?}", column.counter);
+            }
+        }
+    }
+
+    #[test]
+    fn tables_are_told_by_their_headings() {
+        let of = |line: &str| {
+            let headings: Vec<&str> = line.split_whitespace().collect();
+            Reports::builtin().by_headings(&headings).map(|(r, at)| (r.id.as_str(), at))
+        };
+        assert_eq!(of("CPU %user %nice %system %iowait %steal %idle"), Some(("cpu", Some(0))));
+        assert_eq!(of("CPU MHz"), Some(("cpu-frequency", Some(0))));
+        assert_eq!(of("CPU total/s dropd/s squeezd/s"), Some(("softnet", Some(0))));
+        assert_eq!(of("tps rtps wtps dtps bread/s bwrtn/s bdscd/s"), Some(("io", None)));
+        assert_eq!(of("tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util DEV"), Some(("disk", Some(8))));
+        assert_eq!(of("DEV tps rd_sec/s wr_sec/s avgrq-sz avgqu-sz await svctm %util"), Some(("disk", Some(0))));
+        assert_eq!(of("IFACE rxerr/s txerr/s coll/s"), Some(("net-edev", Some(0))));
+        assert_eq!(of("INTR all CPU0"), Some(("interrupts", Some(0))));
+        assert_eq!(of("kbswpfree kbswpused %swpused"), Some(("memory", None)));
+        assert_eq!(of("%sio-10 %sio-60 %sio-300 %sio"), Some(("psi-io", None)));
+        assert_eq!(of("MBfsfree MBfsused %fsused FILESYSTEM"), Some(("filesystem", Some(3))));
+        assert_eq!(of("r b swpd free buff cache si so bi bo in cs us sy id wa st"), Some(("vmstat", None)));
+        assert_eq!(of("unheard of"), None);
+    }
+}

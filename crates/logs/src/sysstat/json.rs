@@ -1,0 +1,216 @@
+//! A scanner of JSON tokens over bytes that may end anywhere. It takes what
+//! sysstat really wrote: `nan` where a number should be, and numbers with a
+//! decimal comma.
+
+/// A piece of JSON.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Token<'a> {
+    /// `{` or `[`.
+    Open(u8),
+    /// `}` or `]`.
+    Close(u8),
+    /// A string without its quotes, escapes as they stand.
+    Text(&'a [u8]),
+    /// A number; `NaN` for `nan` and `inf`.
+    Number(f64),
+    /// `true`, `false` or `null`.
+    Word,
+    /// `:`
+    Colon,
+    /// `,`
+    Comma,
+}
+
+/// Why there is no token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stop {
+    /// The bytes end before the token does.
+    More,
+    /// Something else stands at this place.
+    Wrong(usize, &'static str),
+}
+
+/// Tokens of some bytes.
+pub struct Scanner<'a> {
+    bytes: &'a [u8],
+    /// Where the next token is looked for.
+    pub at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Begins at a place.
+    pub fn new(bytes: &'a [u8], at: usize) -> Scanner<'a> {
+        Scanner { bytes, at }
+    }
+
+    /// The next token.
+    pub fn next(&mut self) -> Result<Token<'a>, Stop> {
+        let bytes = self.bytes;
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        let start = self.at;
+        let first = *bytes.get(start).ok_or(Stop::More)?;
+        let (token, end) = match first {
+            b'{' | b'[' => (Token::Open(first), start + 1),
+            b'}' | b']' => (Token::Close(first), start + 1),
+            b':' => (Token::Colon, start + 1),
+            b',' => (Token::Comma, start + 1),
+            b'"' => {
+                let end = text_end(bytes, start + 1).ok_or(Stop::More)?;
+                (Token::Text(&bytes[start + 1..end]), end + 1)
+            }
+            b'-' | b'0'..=b'9' => number(bytes, start).map(|(n, end)| (Token::Number(n), end))?,
+            b'a'..=b'z' | b'A'..=b'Z' => {
+                let (token, end) = word(bytes, start)?;
+                (token, end)
+            }
+            _ => return Err(Stop::Wrong(start, "no JSON")),
+        };
+        self.at = end;
+        Ok(token)
+    }
+}
+
+/// Where the closing quote of a string stands.
+fn text_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        match bytes.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+fn word(bytes: &[u8], start: usize) -> Result<(Token<'_>, usize), Stop> {
+    let length = bytes[start..].iter().position(|b| !b.is_ascii_alphabetic()).ok_or(Stop::More)?;
+    let end = start + length;
+    let is = |word: &[u8]| bytes[start..end].eq_ignore_ascii_case(word);
+    if is(b"nan") || is(b"inf") || is(b"infinity") {
+        Ok((Token::Number(f64::NAN), end))
+    } else if is(b"null") || is(b"true") || is(b"false") {
+        Ok((Token::Word, end))
+    } else {
+        Err(Stop::Wrong(start, "no JSON"))
+    }
+}
+
+/// Powers of ten that an `f64` holds exactly.
+const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// The number that begins here, and where it ends. A comma between digits is
+/// a decimal comma: nothing in these documents lists bare numbers.
+#[inline]
+pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), Stop> {
+    let mut at = start;
+    let minus = bytes.get(at) == Some(&b'-');
+    at += usize::from(minus);
+    let digits = at;
+    let mut mantissa: u64 = 0;
+    let mut decimals = 0;
+    while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+        mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+    let mut count = at - digits;
+    let point = *bytes.get(at).ok_or(Stop::More)?;
+    if point == b'.' || point == b',' {
+        let next = *bytes.get(at + 1).ok_or(Stop::More)?;
+        if point == b'.' || next.is_ascii_digit() {
+            at += 1;
+            let from = at;
+            while let Some(digit) = bytes.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+                at += 1;
+            }
+            decimals = at - from;
+            count += decimals;
+        }
+    }
+    let after = *bytes.get(at).ok_or(Stop::More)?;
+    if count == 0 || count > 15 || matches!(after, b'e' | b'E') {
+        return odd_number(bytes, start, digits, at);
+    }
+    let size = mantissa as f64 / TENS[decimals];
+    Ok((if minus { -size } else { size }, at))
+}
+
+/// A number with an exponent, with very many digits, or `-nan`.
+#[cold]
+fn odd_number(bytes: &[u8], start: usize, digits: usize, at: usize) -> Result<(f64, usize), Stop> {
+    if at == digits {
+        return match word(bytes, at)? {
+            (Token::Number(nan), end) => Ok((nan, end)),
+            _ => Err(Stop::Wrong(start, "no number")),
+        };
+    }
+    let is_of_number = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    let length = bytes[at..].iter().position(|b| !is_of_number(b)).ok_or(Stop::More)?;
+    let end = at + length;
+    let text = std::str::from_utf8(&bytes[start..end]).map_err(|_| Stop::Wrong(start, "no number"))?;
+    let value: f64 = text.replace(',', ".").parse().map_err(|_| Stop::Wrong(start, "no number"))?;
+    Ok((if value.is_finite() { value } else { f64::NAN }, end))
+}
+
+/// A string as it is meant; wrong escapes stay as they stand.
+pub fn text(raw: &[u8]) -> String {
+    if raw.contains(&b'\\') {
+        let quoted = [b"\"", raw, b"\""].concat();
+        if let Ok(text) = serde_json::from_slice(&quoted) {
+            return text;
+        }
+    }
+    String::from_utf8_lossy(raw).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Result<Vec<Token<'_>>, Stop> {
+        let mut scanner = Scanner::new(text.as_bytes(), 0);
+        let mut found = Vec::new();
+        loop {
+            match scanner.next() {
+                Ok(token) => found.push(token),
+                Err(Stop::More) if scanner.at >= text.len() => return Ok(found),
+                Err(stop) => return Err(stop),
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_are_told_apart() {
+        let found = all(r#" {"a\"b": [1.25, null] }"#).unwrap();
+        use Token::*;
+        let expected =
+            [Open(b'{'), Text(b"a\\\"b"), Colon, Open(b'['), Number(1.25), Comma, Word, Close(b']'), Close(b'}')];
+        assert_eq!(found, expected);
+        assert_eq!(text(b"a\\\"b\\u00e4"), "a\"b\u{e4}");
+    }
+
+    #[test]
+    fn numbers_are_exact_and_odd_ones_are_taken() {
+        let of = |text: &str| number(format!("{text} ").as_bytes(), 0).map(|(n, _)| n);
+        for text in
+            ["0.00", "309348.00", "12.5", "-3", "1e3", "0.1", "123456789012345678901", "2.2250738585072014e-308"]
+        {
+            assert_eq!(of(text), Ok(text.parse().unwrap()), "{text}");
+        }
+        assert_eq!(of("0,50,"), Ok(0.5));
+        assert_eq!(number(b"7, \"x\"", 0), Ok((7.0, 1)));
+        assert!(of("-nan").unwrap().is_nan());
+        assert!(of("1e999").unwrap().is_nan());
+        assert_eq!(of("-x"), Err(Stop::Wrong(1, "no JSON")));
+        assert_eq!(number(b"12", 0), Err(Stop::More));
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        assert_eq!(all("{ # }"), Err(Stop::Wrong(2, "no JSON")));
+        assert_eq!(all("{\"open"), Err(Stop::More));
+        assert_eq!(all("[truth]"), Err(Stop::Wrong(1, "no JSON")));
+    }
+}

@@ -1,0 +1,468 @@
+//! `sadf -j`, `iostat -o JSON` and `mpstat -o JSON`: documents one after the
+//! other, each with hosts, each with samples. Only one sample at a time is
+//! held, so a document of any size takes the same memory.
+
+use super::clock::Clock;
+use super::json::{self, Scanner, Stop, Token};
+use super::sample;
+use super::shaper::Shaper;
+use super::stream::Stream;
+use super::template::{Part, Stamp, Template};
+use super::time::{self, Order};
+use crate::batch::Batch;
+use crate::error::LogError;
+use crate::{Input, Options};
+
+/// Templates that are kept: samples with and without some report may alternate.
+const TEMPLATES: usize = 4;
+/// Objects within objects outside of samples at most.
+const DEEPEST: usize = 64;
+
+/// Who wrote the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// sadf: each sample has its date, time and interval.
+    Sadf,
+    /// iostat or mpstat: the first sample may cover the time since boot.
+    Iostat,
+    /// mpstat: no sample since boot, times without a date.
+    Mpstat,
+}
+
+/// What the head of a host says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) kernel: String,
+    pub(super) processors: u32,
+    pub(super) date: String,
+    pub(super) zone: String,
+    /// Samples of this document so far.
+    pub(super) samples: u64,
+    /// Days since its date, for times without one, and the last of these.
+    pub(super) midnights: i64,
+    pub(super) last_clock: Option<i64>,
+}
+
+pub(super) struct Log<'a, 'b, 'c> {
+    pub(super) stream: Stream<'a>,
+    pub(super) batch: &'c mut Batch<'b>,
+    pub(super) options: &'c Options,
+    pub(super) writer: Writer,
+    pub(super) clock: Clock,
+    pub(super) order: Order,
+    pub(super) host: Host,
+    /// The host that is read.
+    pub(super) chosen: Option<String>,
+    pub(super) shaper: Shaper,
+    templates: Vec<Template>,
+    generation: u32,
+    /// The time of the sample before, of this document.
+    pub(super) before_ns: Option<i64>,
+    pub(super) is_announced: bool,
+    pub(super) ticks: u64,
+}
+
+/// Reads all documents of an input.
+pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>, writer: Writer) -> Result<(), LogError> {
+    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let order = time::order(&head, head.split("\"date\": \"").nth(1).and_then(|d| d.split('"').next()).unwrap_or(""));
+    read_stream(Stream::new(input), order, options, batch, writer)
+}
+
+/// Reads all documents of a stream.
+pub fn read_stream(
+    stream: Stream<'_>,
+    order: Order,
+    options: &Options,
+    batch: &mut Batch<'_>,
+    writer: Writer,
+) -> Result<(), LogError> {
+    let mut log = Log {
+        stream,
+        batch,
+        options,
+        writer,
+        clock: Clock::new(options),
+        order,
+        host: Host::default(),
+        chosen: options.host.clone(),
+        shaper: Shaper::new(),
+        templates: Vec::new(),
+        generation: 0,
+        before_ns: None,
+        is_announced: false,
+        ticks: 0,
+    };
+    log.documents()
+}
+
+/// A token that is held, of what lies outside of samples.
+pub(super) enum Held {
+    Open(u8),
+    Close,
+    Text(String),
+    Number(f64),
+    Colon,
+    Other,
+}
+
+impl Log<'_, '_, '_> {
+    /// Tokens outside of samples; what matters is told by its key.
+    fn documents(&mut self) -> Result<(), LogError> {
+        let mut depth = 0usize;
+        let mut last = String::new();
+        let mut key = String::new();
+        while !self.batch.is_stopped() {
+            let token = match self.token() {
+                Ok(Some(token)) => token,
+                Ok(None) => {
+                    if depth > 0 {
+                        self.unfinished();
+                    }
+                    return Ok(());
+                }
+                Err(error) => return self.end_or(error),
+            };
+            let under = std::mem::take(&mut key);
+            match token {
+                Held::Open(b'[') if under == "statistics" => self.samples()?,
+                Held::Open(b'[') if under == "restarts" => self.restarts()?,
+                Held::Open(_) => depth += 1,
+                Held::Close => depth = depth.saturating_sub(1),
+                Held::Colon => key = std::mem::take(&mut last),
+                Held::Text(text) => {
+                    self.head(&under, &text);
+                    last = text;
+                }
+                Held::Number(number) if under == "number-of-cpus" => self.host.processors = number as u32,
+                Held::Number(_) | Held::Other => {}
+            }
+            if depth > DEEPEST {
+                let error = self.stream.broken(0, "nested too deeply");
+                return self.end_or(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// After some samples what cannot be read is only left out.
+    fn end_or(&mut self, error: LogError) -> Result<(), LogError> {
+        match error {
+            LogError::Broken { at, because, .. } if self.ticks > 0 => {
+                self.batch.skip(at, format!("{because}; the rest of the file was left out"));
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+
+    pub(super) fn unfinished(&mut self) {
+        let place = format!("byte {}", self.stream.place() + self.stream.rest().len() as u64);
+        self.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
+    }
+
+    pub(super) fn token(&mut self) -> Result<Option<Held>, LogError> {
+        loop {
+            let mut scanner = Scanner::new(self.stream.rest(), 0);
+            let held = match scanner.next() {
+                Ok(Token::Open(kind)) => Held::Open(kind),
+                Ok(Token::Close(_)) => Held::Close,
+                Ok(Token::Text(text)) => Held::Text(json::text(text)),
+                Ok(Token::Number(number)) => Held::Number(number),
+                Ok(Token::Colon) => Held::Colon,
+                Ok(Token::Word | Token::Comma) => Held::Other,
+                Err(Stop::Wrong(at, because)) => return Err(self.stream.broken(at, because)),
+                Err(Stop::More) => {
+                    if self.stream.more()? {
+                        continue;
+                    }
+                    return Ok(None);
+                }
+            };
+            let used = scanner.at;
+            self.stream.skip(used);
+            return Ok(Some(held));
+        }
+    }
+
+    /// A string of a host's head.
+    fn head(&mut self, key: &str, text: &str) {
+        match key {
+            "nodename" => {
+                self.host = Host { name: text.to_owned(), ..Host::default() };
+                self.before_ns = None;
+            }
+            "release" => self.host.kernel = text.to_owned(),
+            "date" | "file-date" => self.host.date = text.to_owned(),
+            "timezone" => self.host.zone = text.to_owned(),
+            _ => {}
+        }
+    }
+
+    /// The elements of `"statistics"`, up to the end of the list.
+    fn samples(&mut self) -> Result<(), LogError> {
+        while !self.batch.is_stopped() {
+            let Some(first) = self.peek()? else {
+                self.unfinished();
+                return Ok(());
+            };
+            match first {
+                b',' => self.stream.skip(1),
+                b']' => {
+                    self.stream.skip(1);
+                    return Ok(());
+                }
+                _ => {
+                    if !self.sample()? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next byte that is no blank.
+    fn peek(&mut self) -> Result<Option<u8>, LogError> {
+        loop {
+            let blanks = self.stream.rest().iter().take_while(|b| b.is_ascii_whitespace()).count();
+            self.stream.skip(blanks);
+            if let Some(first) = self.stream.rest().first() {
+                return Ok(Some(*first));
+            }
+            if !self.stream.more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// One sample; false where the input ends in it.
+    fn sample(&mut self) -> Result<bool, LogError> {
+        let mut stamp = Stamp::new();
+        loop {
+            match self.try_sample(&mut stamp) {
+                Ok(length) => {
+                    let said = self.said(&stamp);
+                    let place = self.stream.place();
+                    self.stream.skip(length);
+                    self.tick(&said, place)?;
+                    return Ok(true);
+                }
+                Err(Stop::More) => {
+                    self.shaper.clear();
+                    if !self.stream.more()? {
+                        self.unfinished();
+                        return Ok(false);
+                    }
+                }
+                Err(Stop::Wrong(at, because)) => {
+                    self.shaper.clear();
+                    let error = self.stream.broken(at, because);
+                    if self.ticks == 0 && self.host.samples == 0 {
+                        return Err(error);
+                    }
+                    let place = format!("byte {}", self.stream.place() + at as u64);
+                    self.batch.skip(place, format!("a sample is broken: {because}"));
+                    return self.resume(at);
+                }
+            }
+        }
+    }
+
+    fn try_sample(&mut self, stamp: &mut Stamp) -> Result<usize, Stop> {
+        if self.generation != self.shaper.generation {
+            self.generation = self.shaper.generation;
+            self.templates.clear();
+        }
+        let bytes = self.stream.rest();
+        for at in 0..self.templates.len() {
+            if let Some(length) = self.templates[at].fit(bytes, &mut self.shaper.row, stamp)? {
+                self.templates.swap(0, at);
+                return Ok(length);
+            }
+            self.shaper.clear();
+        }
+        let mut template = if self.templates.len() < TEMPLATES {
+            Template::default()
+        } else {
+            self.templates.pop().unwrap_or_default()
+        };
+        let length = sample::read(bytes, &mut self.shaper, &mut template, stamp)?;
+        self.templates.insert(0, template);
+        Ok(length)
+    }
+
+    /// Looks for the next sample after a broken one; false at the end.
+    fn resume(&mut self, from: usize) -> Result<bool, LogError> {
+        const SIGN: &[u8] = b"\"timestamp\"";
+        self.stream.skip(from.max(1));
+        loop {
+            let bytes = self.stream.rest();
+            if let Some(found) = bytes.windows(SIGN.len()).position(|w| w == SIGN) {
+                let open = bytes[..found].iter().rposition(|b| *b == b'{').unwrap_or(found);
+                self.stream.skip(if open < found { open } else { found + SIGN.len() });
+                if open < found {
+                    return Ok(true);
+                }
+                continue;
+            }
+            self.stream.skip(bytes.len().saturating_sub(SIGN.len() + 64));
+            let was = self.stream.rest().len();
+            if !self.stream.more()? || self.stream.rest().len() == was {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn said(&self, stamp: &Stamp) -> Vec<(Part, String)> {
+        let bytes = self.stream.rest();
+        let text = |range: &std::ops::Range<usize>| String::from_utf8_lossy(&bytes[range.clone()]).into_owned();
+        stamp.iter().map(|(part, range)| (*part, text(range))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Read, run};
+
+    const HEAD: &str = r#"{"sysstat": {"hosts": [{"nodename": "db1", "sysname": "Linux", "release": "6.1.0",
+        "number-of-cpus": 4, "file-date": "2026-11-21", "statistics": ["#;
+
+    fn sample(second: u32, tps: &str) -> String {
+        format!(
+            r#"{{"timestamp": {{"date": "2026-11-21", "time": "19:05:{second:02}", "utc": 1, "interval": 1}},
+            "disk": [{{"disk-device": "sda", "tps": {tps}, "await": 2.00}}]}}"#
+        )
+    }
+
+    fn document(samples: &[String]) -> String {
+        let boot = r#"{"boot": {"date": "2026-11-21", "time": "19:05:03", "utc": 1}}"#;
+        format!("{HEAD}{}], \"restarts\": [{boot}]}}]}}}}\n", samples.join(", "))
+    }
+
+    fn tps(read: &Read) -> Vec<f64> {
+        read.column("physical_disk.transfers_per_s", "sda")
+    }
+
+    #[test]
+    fn samples_become_ticks_with_their_own_length() {
+        let read = run(&document(&[sample(1, "5.00"), sample(2, "6.50"), sample(3, "7")]));
+        assert_eq!(tps(&read), [5.0, 6.5, 7.0]);
+        assert_eq!(read.ticks[0], (1_795_287_901_000_000_000, 1_000_000_000));
+        let summary = read.summary.as_ref().unwrap();
+        assert_eq!((summary.format, summary.host.as_str(), summary.foreign), ("sadf-json", "db1", 0));
+        assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text.contains("restarted")), "{:?}", read.notes);
+        let topology = read.notes.iter().find(|n| n.kind == "topology").unwrap();
+        assert!(topology.text.contains("\"processors\":4") && topology.text.contains("6.1.0"));
+    }
+
+    #[test]
+    fn a_document_cut_anywhere_gives_what_was_whole() {
+        let whole = document(&[sample(1, "5.00"), sample(2, "6.00"), sample(3, "7.00")]);
+        let mut most = 0;
+        for cut in 0..whole.len() {
+            let read = run(&whole[..cut]);
+            let ticks = tps(&read).len();
+            assert!(ticks >= most, "cut at {cut}");
+            most = ticks;
+            let is_told = match &read.summary {
+                Ok(summary) => !summary.skipped.is_empty() || cut + 2 > whole.trim_end().len(),
+                Err(error) => !error.to_string().is_empty(),
+            };
+            assert!(is_told, "cut at {cut}");
+        }
+        assert_eq!(most, 3);
+    }
+
+    #[test]
+    fn broken_samples_are_left_out_with_their_place() {
+        for (wrong, because) in [
+            (r#"{"timestamp": {"date" "2026"}}"#, "colon"),
+            (r#"{"timestamp": {"date": "2026-11-21", "time": "99:00:00"}}"#, "without a time"),
+            (r#"{"cpu-load": []}"#, "without a time"),
+            (r#"{"timestamp": {"date": "2026-11-21", "time": "19:05:02", "utc": 1}, "disk": [:]}"#, "broken"),
+            (&sample(1, "1.0"), "a second sample of one moment"),
+            (&sample(0, "1.0"), "time goes back"),
+        ] {
+            let read = run(&document(&[sample(1, "5.00"), wrong.to_owned(), sample(3, "7.00")]));
+            assert_eq!(tps(&read), [5.0, 7.0], "{wrong}");
+            let skipped = &read.summary.as_ref().unwrap().skipped;
+            assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_gaps() {
+        let read = run(&document(&[sample(1, "-5.00"), sample(2, "nan"), sample(3, "1e300"), sample(4, "0,50")]));
+        let read = tps(&read);
+        assert!(read[..3].iter().all(|v| v.is_nan()));
+        assert_eq!(read[3], 0.5);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_place() {
+        for (text, because) in [
+            (format!("{HEAD}{}", "{\"a\":".repeat(200_000)), "nested too deeply"),
+            (format!("{HEAD}#]"), "no JSON"),
+            (format!("{HEAD}7]"), "a sample should be an object"),
+            (format!("{}{HEAD}", "[".repeat(100)), "not a log"),
+            (format!("{HEAD}] \u{1} }}"), "no JSON"),
+            (format!("{HEAD}]}}]}}}}"), "no sample"),
+        ] {
+            let error = run(&text).summary.unwrap_err().to_string();
+            assert!(error.contains(because), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_machine_is_left_out_and_named() {
+        let one = document(&[sample(1, "5.00")]);
+        let both = one.clone() + &one.replace("db1", "db2").replace("5.00", "9.00");
+        let read = run(&both);
+        assert_eq!(tps(&read), [5.0]);
+        assert!(read.summary.unwrap().skipped[0].because.contains("--host db2"));
+    }
+
+    #[test]
+    fn iostat_leaves_out_the_time_since_boot_and_multiplies_its_queues() {
+        let head = HEAD.replace("file-date", "date");
+        let sample = |second: u32, r: &str| {
+            format!(
+                r#"{{"timestamp": "2026-11-21T19:05:{second:02}+0100", "avg-cpu": {{"user": 1.0, "idle": 99.0}},
+                "disk": [{{"disk_device": "sda", "r/s": {r}, "r_await": 4.00, "util": 50.0}}]}}"#
+            )
+        };
+        let text = format!("{head}{}, {}, {}", sample(1, "9"), sample(2, "100"), sample(4, "200"));
+        let read = run(&text);
+        assert_eq!(read.column("physical_disk.avg_read_queue_length", "sda"), [0.4, 0.8]);
+        assert_eq!(read.column("processor.idle", "_total"), [0.99, 0.99]);
+        assert_eq!(read.ticks[0], (1_795_284_302_000_000_000, 1_000_000_000));
+        assert_eq!(read.ticks[1].1, 2_000_000_000);
+        let skipped = read.summary.unwrap().skipped;
+        assert!(
+            skipped[0].because.contains("since boot") && skipped[1].because.contains("not finished"),
+            "{skipped:?}"
+        );
+    }
+
+    #[test]
+    fn reports_without_times_need_an_interval() {
+        let head = HEAD.replace("file-date", "date");
+        let text = format!("{head}{{\"disk\": [{{\"disk_device\": \"sda\", \"tps\": 1.0}}]}}]}}]}}}}");
+        let error = run(&text).summary.unwrap_err().to_string();
+        assert!(error.contains("--interval"), "{error}");
+    }
+
+    #[test]
+    fn devices_come_and_go_without_a_new_series_for_the_old() {
+        let with = |s: &str, device: &str| s.replace("sda", device);
+        let samples = [sample(1, "1.0"), with(&sample(2, "2.0"), "sdb"), sample(3, "3.0")];
+        let read = run(&document(&samples));
+        let a = tps(&read);
+        assert_eq!((a[0], a[2], a.len()), (1.0, 3.0, 3));
+        assert!(a[1].is_nan());
+        let b = read.column("physical_disk.transfers_per_s", "sdb");
+        assert!(b[0].is_nan() && b[1] == 2.0 && b[2].is_nan(), "{b:?}");
+    }
+}

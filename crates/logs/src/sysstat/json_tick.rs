@@ -1,0 +1,184 @@
+//! The second half of the JSON reader: when a sample was, of which machine it
+//! is, and what a restart says.
+
+use diskwright_base::Note;
+
+use super::clock::Said;
+use super::json_log::{Held, Log, Writer};
+use super::machine::Machine;
+use super::template::Part;
+use super::time::{self, DAY};
+use crate::error::LogError;
+
+const S: i64 = 1_000_000_000;
+
+/// The time of a sadf sample from its parts: local seconds, zone, and the
+/// time that it covers.
+pub fn sadf_time(
+    part: impl Fn(Part) -> Option<String>,
+    zone: &str,
+    order: time::Order,
+) -> Option<(i64, Said, Option<u64>)> {
+    let date = time::date(&part(Part::Date)?, order)?.date;
+    let clock = part(Part::Time)?;
+    let words: Vec<&str> = clock.split_whitespace().collect();
+    let (clock, _) = time::time_of_day(&words)?;
+    let said = match (part(Part::Utc).as_deref(), part(Part::Zone).as_deref()) {
+        (Some("1"), _) | (_, Some("UTC")) => Said::Offset(0),
+        (_, Some(name)) => Said::Name(name.to_owned()),
+        _ if !zone.is_empty() => Said::Name(zone.to_owned()),
+        _ => Said::Nothing,
+    };
+    let interval = part(Part::Interval).and_then(|i| i.trim().parse::<u64>().ok());
+    let elapsed = interval.filter(|i| (1..=31_536_000).contains(i)).map(|i| i * S as u64);
+    Some((date.days() * DAY + clock, said, elapsed))
+}
+
+impl Log<'_, '_, '_> {
+    /// The row is read: gives it its time and hands it over.
+    pub(super) fn tick(&mut self, said: &[(Part, String)], place: u64) -> Result<(), LogError> {
+        self.host.samples += 1;
+        if !self.is_of_host() {
+            return Ok(());
+        }
+        let at = || format!("byte {place}");
+        let Some((time_ns, elapsed)) = self.time(said, place)? else {
+            self.shaper.clear();
+            self.batch.skip(at(), "a sample without a time that can be read");
+            return Ok(());
+        };
+        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.before_ns = Some(time_ns);
+        if self.writer == Writer::Iostat && self.host.samples == 1 {
+            self.shaper.clear();
+            self.batch.skip(at(), "the first report of iostat covers the time since boot");
+            return Ok(());
+        }
+        self.announce(time_ns);
+        self.shaper.emit(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)));
+        self.ticks += 1;
+        Ok(())
+    }
+
+    /// True for samples of the machine that is read.
+    fn is_of_host(&mut self) -> bool {
+        let chosen = self.chosen.get_or_insert_with(|| self.host.name.clone());
+        if chosen.eq_ignore_ascii_case(&self.host.name) {
+            return true;
+        }
+        self.shaper.clear();
+        let because = format!("another machine; --host {} reads it", self.host.name);
+        self.batch.skip(format!("host {}", self.host.name), because);
+        false
+    }
+
+    fn time(&mut self, said: &[(Part, String)], place: u64) -> Result<Option<(i64, Option<u64>)>, LogError> {
+        let part = |wanted: Part| said.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        if self.writer == Writer::Sadf {
+            let read = sadf_time(part, &self.host.zone, self.order);
+            return Ok(read.map(|(local, zone, elapsed)| (self.clock.utc_ns(local, &zone, self.batch), elapsed)));
+        }
+        let Some(whole) = part(Part::Whole) else {
+            return self.counted_time(place).map(|time| Some((time, None)));
+        };
+        let (local, zone) = match time::moment(&whole, self.order) {
+            Some((local, zone, _)) => (local, zone),
+            None => match self.time_of_day(&whole) {
+                Some(local) => (local, None),
+                None => return Ok(None),
+            },
+        };
+        let zone = zone.map_or(Said::Nothing, Said::Offset);
+        Ok(Some((self.clock.utc_ns(local, &zone, self.batch), None)))
+    }
+
+    /// A time without a date: the document's date, a day on for each midnight.
+    fn time_of_day(&mut self, text: &str) -> Option<i64> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (clock, _) = time::time_of_day(&words)?;
+        let first = time::date(&self.host.date, self.order)?.date.days() * DAY;
+        let day = self.host.midnights * DAY + first;
+        if self.host.last_clock.is_some_and(|last| clock + DAY / 2 < last) {
+            self.host.midnights += 1;
+            self.host.last_clock = Some(clock);
+            return Some(day + DAY + clock);
+        }
+        self.host.last_clock = Some(clock);
+        Some(day + clock)
+    }
+
+    /// A sample that bears no time: the interval of the user, from the
+    /// midnight of the document's date on.
+    fn counted_time(&mut self, place: u64) -> Result<i64, LogError> {
+        let machine = Machine { date: &self.host.date, ..Machine::default() };
+        let first = self.before_ns.is_none();
+        let start = machine.assumed_start(self.stream.name(), &format!("byte {place}"), self.options, self.order)?;
+        let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
+        let time = self.before_ns.map_or(start, |before| before.saturating_add(step));
+        if first {
+            self.batch.note(Note::new(time, Note::WARNING, Machine::ASSUMED));
+        }
+        Ok(time)
+    }
+
+    fn announce(&mut self, time_ns: i64) {
+        if self.is_announced {
+            return;
+        }
+        self.is_announced = true;
+        self.shaper.settle(self.batch);
+        let machine = Machine {
+            host: &self.host.name,
+            kernel: &self.host.kernel,
+            processors: self.host.processors,
+            memory_bytes: self.shaper.value("memory.total_bytes", ""),
+            date: "",
+        };
+        self.batch.topology(time_ns, &machine.topology());
+    }
+
+    /// The list of restarts that ends a host of sadf.
+    pub(super) fn restarts(&mut self) -> Result<(), LogError> {
+        let mut depth = 1;
+        let (mut last, mut key) = (String::new(), String::new());
+        let mut parts: Vec<(Part, String)> = Vec::new();
+        while depth > 0 {
+            let under = std::mem::take(&mut key);
+            match self.token()? {
+                Some(Held::Open(_)) => depth += 1,
+                Some(Held::Close) => {
+                    depth -= 1;
+                    self.restart(&parts);
+                    parts.clear();
+                }
+                Some(Held::Colon) => key = std::mem::take(&mut last),
+                Some(Held::Text(text)) => {
+                    match under.as_str() {
+                        "date" => parts.push((Part::Date, text.clone())),
+                        "time" => parts.push((Part::Time, text.clone())),
+                        "tz" => parts.push((Part::Zone, text.clone())),
+                        _ => {}
+                    }
+                    last = text;
+                }
+                Some(Held::Number(number)) if under == "utc" => parts.push((Part::Utc, format!("{number}"))),
+                Some(Held::Number(_) | Held::Other) => {}
+                None => {
+                    self.unfinished();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, parts: &[(Part, String)]) {
+        let part = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+            if self.ticks > 0 {
+                self.batch.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One sample of a JSON document, whatever its text: an element of
+//! `"statistics"` of `sadf -j`, `iostat -o JSON` or `mpstat -o JSON`.
+
+use super::columns::Reports;
+use super::json::{self, Scanner, Stop, Token};
+use super::shaper::Shaper;
+use super::template::{Hole, Part, Stamp, Template};
+
+/// Objects within objects of a sample at most.
+const DEEPEST: usize = 24;
+
+/// What reads a sample, and what it leaves behind.
+pub struct Walk<'a> {
+    sample: &'a [u8],
+    scanner: Scanner<'a>,
+    shaper: &'a mut Shaper,
+    template: &'a mut Template,
+    stamp: &'a mut Stamp,
+}
+
+/// Reads the sample that begins at the first byte into the shaper's row; gives
+/// its length.
+pub fn read(sample: &[u8], shaper: &mut Shaper, template: &mut Template, stamp: &mut Stamp) -> Result<usize, Stop> {
+    template.clear();
+    stamp.clear();
+    let mut walk = Walk { sample, scanner: Scanner::new(sample, 0), shaper, template, stamp };
+    match walk.scanner.next()? {
+        Token::Open(b'{') => walk.object("", "", false, 0)?,
+        _ => return Err(Stop::Wrong(0, "a sample should be an object")),
+    }
+    let end = walk.scanner.at;
+    walk.template.finish(sample, end);
+    Ok(end)
+}
+
+impl Walk<'_> {
+    fn wrong<T>(&self, because: &'static str) -> Result<T, Stop> {
+        Err(Stop::Wrong(self.scanner.at, because))
+    }
+
+    /// The members of an object up to its end. In a list the first member
+    /// names the instance.
+    fn object(&mut self, report: &str, instance: &str, is_listed: bool, depth: usize) -> Result<(), Stop> {
+        if depth > DEEPEST {
+            return self.wrong("nested too deeply");
+        }
+        let mut instance = instance.to_owned();
+        let mut is_first = true;
+        loop {
+            let key = match self.scanner.next()? {
+                Token::Close(b'}') => return Ok(()),
+                Token::Comma if !is_first => continue,
+                Token::Text(key) => json::text(key),
+                _ => return self.wrong("a key should stand here"),
+            };
+            if self.scanner.next()? != Token::Colon {
+                return self.wrong("a colon should stand here");
+            }
+            let names_instance = is_listed && is_first;
+            is_first = false;
+            match self.scanner.next()? {
+                Token::Open(b'{') => self.object(&below(report, &key), "", false, depth + 1)?,
+                Token::Open(_) => self.list(&below(report, &key), depth + 1)?,
+                Token::Text(text) => {
+                    if names_instance {
+                        instance = json::text(text);
+                    } else {
+                        self.text(report, &key, text.len());
+                    }
+                }
+                Token::Number(value) if names_instance => instance = format!("{value}"),
+                Token::Number(value) => self.number(report, &key, &instance, value),
+                Token::Word => {}
+                _ => return self.wrong("a value should stand here"),
+            }
+        }
+    }
+
+    fn list(&mut self, report: &str, depth: usize) -> Result<(), Stop> {
+        if depth > DEEPEST {
+            return self.wrong("nested too deeply");
+        }
+        loop {
+            match self.scanner.next()? {
+                Token::Close(b']') => return Ok(()),
+                Token::Open(b'{') => self.object(report, "", true, depth + 1)?,
+                Token::Open(_) => self.list(report, depth + 1)?,
+                Token::Close(_) | Token::Colon => return self.wrong("the list is broken"),
+                Token::Comma | Token::Text(_) | Token::Number(_) | Token::Word => {}
+            }
+        }
+    }
+
+    fn number(&mut self, report: &str, key: &str, instance: &str, value: f64) {
+        let end = self.scanner.at;
+        let start = number_start(self.sample, end);
+        if report == "timestamp" {
+            let part = if key == "utc" { Part::Utc } else { part(key) };
+            self.stamp.push((part, start..end));
+            self.template.hole(self.sample, start..end, Hole::Time(part));
+            return;
+        }
+        let slot = self.shaper.slot(report, key, instance);
+        self.template.number(self.sample, start..end, value, slot, self.shaper);
+    }
+
+    /// A string that is no instance: a part of the time, or left as it is.
+    fn text(&mut self, report: &str, key: &str, length: usize) {
+        let part = match (report, key) {
+            ("timestamp", key) => part(key),
+            ("", "timestamp") => Part::Whole,
+            _ => return,
+        };
+        let end = self.scanner.at - 1;
+        self.stamp.push((part, end - length..end));
+        self.template.hole(self.sample, end - length..end, Hole::Time(part));
+    }
+}
+
+/// Where the number that ends here begins.
+fn number_start(sample: &[u8], end: usize) -> usize {
+    let is_outside = |b: &u8| matches!(b, b' ' | b':' | b'\t' | b'\n' | b'\r');
+    sample[..end].iter().rposition(is_outside).map_or(0, |at| at + 1)
+}
+
+fn part(key: &str) -> Part {
+    match key {
+        "date" => Part::Date,
+        "time" => Part::Time,
+        "tz" => Part::Zone,
+        "utc" => Part::Utc,
+        "interval" => Part::Interval,
+        _ => Part::Other,
+    }
+}
+
+/// The report of what stands under a key: the key's own, unless it is only a
+/// part of a known one (`io-reads` in `io`).
+fn below(report: &str, key: &str) -> String {
+    let reports = Reports::builtin();
+    let is_part = reports.by_key(report).is_some() && reports.by_key(key).is_none();
+    if is_part { report.to_owned() } else { key.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_all(text: &str) -> (Result<usize, Stop>, Shaper, Vec<(Part, String)>) {
+        let (mut shaper, mut template, mut stamp) = (Shaper::new(), Template::default(), Stamp::new());
+        let end = read(text.as_bytes(), &mut shaper, &mut template, &mut stamp);
+        let said = stamp.iter().map(|(part, range)| (*part, text[range.clone()].to_owned())).collect();
+        (end, shaper, said)
+    }
+
+    #[test]
+    fn values_find_their_columns_by_key() {
+        let text = r#"{"timestamp": {"date": "2026-11-21", "time": "19:05:46", "utc": 1, "interval": 1},
+            "io": {"tps": 5.00, "io-reads": {"rtps": 6.00}},
+            "disk": [{"disk-device": "vda", "tps": 1202.00, "await": 0.12, "aqu-sz": 0.15}],
+            "power-management": {"battery": [{"number": 0, "percent-capacity": 75, "status": "Full"}]},
+            "network": {"net-dev": [{"iface": "lo", "rxkB": 2.00}]}} , {"#;
+        let (end, mut shaper, said) = read_all(text);
+        assert_eq!(end, Ok(text.len() - 4));
+        let mut value = |report: &str, name: &str, instance: &str| {
+            let slot = shaper.slot(report, name, instance).unwrap();
+            shaper.row[slot.column as usize]
+        };
+        assert_eq!(value("io", "rtps", ""), 6.0);
+        assert_eq!(value("disk", "await", "vda"), 0.12);
+        assert_eq!(value("net-dev", "rxkB", "lo"), 2.0);
+        assert_eq!(value("battery", "percent-capacity", "0"), 75.0);
+        assert_eq!(said[0], (Part::Date, "2026-11-21".into()));
+        assert_eq!(said[2], (Part::Utc, "1".into()));
+    }
+
+    #[test]
+    fn broken_samples_are_told_apart_from_short_ones() {
+        let whole = r#"{"disk": [{"disk-device": "a", "tps": 1.0}]}"#;
+        for cut in 0..whole.len() {
+            assert_eq!(read_all(&whole[..cut]).0, Err(Stop::More), "{cut}");
+        }
+        for wrong in ["[", "{]", "{\"a\" 1}", "{\"a\": }", "{\"a\": [:]}", "{1: 2}"] {
+            assert!(matches!(read_all(wrong).0, Err(Stop::Wrong(..))), "{wrong}");
+        }
+        let deep = "{\"a\":".repeat(100_000);
+        assert!(matches!(read_all(&deep).0, Err(Stop::Wrong(..))));
+    }
+}

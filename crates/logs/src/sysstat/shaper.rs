@@ -1,0 +1,322 @@
+//! From the tools' names to series: every value has a report, a name and an
+//! instance; here it gets its column, and a row of columns becomes a tick.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Schema, Series};
+
+use super::columns::{Report, Reports};
+use super::extras::{self, Extra};
+use crate::batch::Batch;
+
+/// Series of one log at most; a log that names more has instances that come and go.
+const MOST_SERIES: usize = 200_000;
+/// Names that are remembered at most, before all are forgotten and learnt anew.
+const MOST_NAMES: usize = 400_000;
+/// No rate, size or share is larger.
+const MOST_VALUE: f64 = 1e18;
+
+/// Where a value goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slot {
+    /// Column of the row.
+    pub column: u32,
+    /// What the value is multiplied by to be in the column's own unit; 1 but
+    /// where two names of one quantity differ in unit.
+    pub factor: f64,
+}
+
+/// Gives columns to names, and holds the row of the tick.
+pub struct Shaper {
+    by_name: HashMap<Vec<u8>, Option<Slot>>,
+    by_target: HashMap<(String, String), u32>,
+    series: Vec<Series>,
+    schema: Arc<Schema>,
+    extras: Vec<Extra>,
+    is_stale: bool,
+    /// Changes when columns are numbered anew.
+    pub generation: u32,
+    /// The tick's values; `NaN` where there is none.
+    pub row: Vec<f64>,
+    scratch: Vec<u8>,
+    left_out: Vec<(String, &'static str)>,
+}
+
+impl Shaper {
+    /// Knows no name yet.
+    pub fn new() -> Shaper {
+        Shaper {
+            by_name: HashMap::new(),
+            by_target: HashMap::new(),
+            series: Vec::new(),
+            schema: Arc::default(),
+            extras: Vec::new(),
+            is_stale: false,
+            generation: 0,
+            row: Vec::new(),
+            scratch: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The place of a value; `None` where it is left out.
+    pub fn slot(&mut self, report: &str, name: &str, instance: &str) -> Option<Slot> {
+        self.scratch.clear();
+        for part in [report, "\0", name, "\0", instance] {
+            self.scratch.extend_from_slice(part.as_bytes());
+        }
+        if let Some(slot) = self.by_name.get(self.scratch.as_slice()) {
+            return *slot;
+        }
+        let slot = self.find(report, name, instance);
+        self.by_name.insert(self.scratch.clone(), slot);
+        slot
+    }
+
+    /// Puts a value into the row. Of two names of one quantity the first counts.
+    pub fn put(&mut self, slot: Slot, value: f64) {
+        let cell = &mut self.row[slot.column as usize];
+        if cell.is_nan() {
+            *cell = value * slot.factor;
+        }
+    }
+
+    fn find(&mut self, report: &str, name: &str, instance: &str) -> Option<Slot> {
+        let known = Reports::builtin().by_key(report);
+        let (counter, instance, times) = match known {
+            Some(r) if r.id == "interrupts" => interrupt(name, instance)?,
+            Some(r) if r.id == "disk" => self.disk(r, name, instance)?,
+            Some(r) => named(r, name, instance),
+            None => (foreign(report, name), instance.to_owned(), 1.0),
+        };
+        self.column(counter, instance, times)
+    }
+
+    /// A disk, partition or, for a sum over a group of disks, nothing.
+    fn disk(&mut self, report: &Report, name: &str, instance: &str) -> Option<(String, String, f64)> {
+        if instance.starts_with(' ') {
+            let because = "the sum of a group of disks is no disk";
+            self.left_out.push((format!("group {}", instance.trim()), because));
+            return None;
+        }
+        let (counter, instance, times) = named(report, name, instance);
+        let is_part = disk_of(&instance).is_some_and(|disk| {
+            self.by_target.contains_key(&("physical_disk.transfers_per_s".to_owned(), disk.clone()))
+                || self.by_target.contains_key(&("physical_disk.reads_per_s".to_owned(), disk))
+        });
+        if !is_part {
+            return Some((counter, instance, times));
+        }
+        let own = counter.replacen("physical_disk.", "logical_disk.", 1);
+        match Catalogue::builtin().get(&own) {
+            Some(_) => Some((own, instance, times)),
+            None if counter.starts_with("foreign.") => Some((counter, instance, times)),
+            None => Some((foreign(&report.id, name), instance, 1.0)),
+        }
+    }
+
+    fn column(&mut self, counter: String, instance: String, times: f64) -> Option<Slot> {
+        if let Some(&column) = self.by_target.get(&(counter.clone(), instance.clone())) {
+            return Some(Slot { column, factor: times / self.series[column as usize].scale });
+        }
+        if self.series.len() >= MOST_SERIES {
+            self.left_out.push((format!("{counter} {instance}"), "too many series for one log"));
+            return None;
+        }
+        let column = self.series.len() as u32;
+        self.series.push(Series { counter: counter.clone(), instance: instance.clone(), scale: times });
+        self.by_target.insert((counter, instance), column);
+        self.row.push(f64::NAN);
+        self.is_stale = true;
+        Some(Slot { column, factor: 1.0 })
+    }
+
+    /// Computes what the log gives in parts, hands the row over as a tick and
+    /// clears it.
+    pub fn emit(&mut self, batch: &mut Batch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
+        self.settle(batch);
+        batch.tick(&self.schema, time_ns, elapsed_ns, &self.row);
+        self.clear();
+        if self.by_name.len() > MOST_NAMES || self.series.len() >= MOST_SERIES {
+            self.forget();
+        }
+    }
+
+    /// Brings schema and computed cells up to date without handing the row over.
+    pub fn settle(&mut self, batch: &mut Batch<'_>) {
+        if self.is_stale {
+            self.refresh();
+        }
+        for (at, because) in self.left_out.drain(..) {
+            batch.skip(at, because);
+        }
+        if self.row.iter().any(|v| *v < 0.0 || *v > MOST_VALUE) {
+            self.drop_absurd(batch);
+        }
+        for extra in &self.extras {
+            extra.compute(&mut self.row);
+        }
+    }
+
+    /// The value of a series in the row that was settled, in the counter's unit.
+    pub fn value(&self, counter: &str, instance: &str) -> Option<f64> {
+        let column = *self.by_target.get(&(counter.to_owned(), instance.to_owned()))? as usize;
+        let value = self.row[column] * self.series[column].scale;
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// Forgets the row's values.
+    pub fn clear(&mut self) {
+        self.row.fill(f64::NAN);
+    }
+
+    /// True when the row holds no value.
+    pub fn is_empty(&self) -> bool {
+        self.row.iter().all(|v| v.is_nan())
+    }
+
+    fn refresh(&mut self) {
+        self.is_stale = false;
+        for wanted in extras::possible(&self.by_target, &self.series) {
+            if let Some(slot) = self.column(wanted.counter, wanted.instance, wanted.scale) {
+                self.extras.push(wanted.extra.into(slot.column));
+            }
+        }
+        self.is_stale = false;
+        self.schema = Arc::new(Schema { series: self.series.clone() });
+    }
+
+    #[cold]
+    fn drop_absurd(&mut self, batch: &mut Batch<'_>) {
+        for (value, series) in self.row.iter_mut().zip(&self.series) {
+            if (*value < 0.0 && !series.counter.starts_with("foreign.")) || value.abs() > MOST_VALUE {
+                batch.skip(format!("{} {}", series.counter, series.instance), "no value can be below 0 or above 1e18");
+                *value = f64::NAN;
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        let generation = self.generation.wrapping_add(1);
+        *self = Shaper { generation, ..Shaper::new() };
+    }
+}
+
+/// The counter behind a name of a known report.
+fn named(report: &Report, name: &str, instance: &str) -> (String, String, f64) {
+    let instance = match report.id.as_str() {
+        "cpu" | "softnet" | "cpu-frequency" | "cpu-weighted-frequency" => processor(instance),
+        "filesystem" => match instance.strip_prefix("/dev/") {
+            Some(device) if !device.contains('/') => device.to_owned(),
+            _ => instance.to_owned(),
+        },
+        "vmstat" => String::new(),
+        _ => instance.to_owned(),
+    };
+    match report.column(name) {
+        Some(column) => {
+            // vmstat's processor columns have no instance of their own
+            let whole = instance.is_empty() && column.counter.starts_with("processor.");
+            let instance = if whole { "_total".to_owned() } else { instance };
+            (column.counter.clone(), instance, column.times)
+        }
+        None => (foreign(&report.id, name), instance, 1.0),
+    }
+}
+
+/// A processor as we call it: `_total`, `cpu0`.
+fn processor(instance: &str) -> String {
+    match instance {
+        "" | "all" | "-1" => "_total".to_owned(),
+        number if number.bytes().all(|b| b.is_ascii_digit()) => format!("cpu{number}"),
+        other => other.to_owned(),
+    }
+}
+
+/// Interrupts: the sum of all, its split by processor, and each one's sum.
+/// `None` for the split of single interrupts, which would be most of a log.
+fn interrupt(name: &str, instance: &str) -> Option<(String, String, f64)> {
+    let is_sum = matches!(instance, "sum" | "");
+    let processor = name.strip_prefix("CPU").filter(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    match (processor, is_sum) {
+        (Some(number), true) => Some(("processor.interrupts_per_s".into(), format!("cpu{number}"), 1.0)),
+        (Some(_), false) => None,
+        (None, true) => Some(("system.interrupts_per_s".into(), String::new(), 1.0)),
+        (None, false) if instance == "LOC" => Some(("interrupts.clock_per_s".into(), String::new(), 1.0)),
+        (None, false) => Some(("foreign.interrupts".into(), instance.to_owned(), 1.0)),
+    }
+}
+
+fn foreign(report: &str, name: &str) -> String {
+    format!("foreign.{report}.{}", name.strip_suffix("/s").unwrap_or(name))
+}
+
+/// The disk that a partition's name tells: `sda1`, `nvme0n1p2`, `dev8-1`.
+pub fn disk_of(name: &str) -> Option<String> {
+    if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        let is_scsi = matches!(major, 8 | 65..=71 | 128..=135);
+        return (is_scsi && minor % 16 != 0).then(|| format!("dev{major}-{}", minor - minor % 16));
+    }
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.len() == name.len() {
+        return None;
+    }
+    if let Some(disk) = stem.strip_suffix('p')
+        && disk.ends_with(|c: char| c.is_ascii_digit())
+    {
+        return Some(disk.to_owned());
+    }
+    let lettered = |prefix: &str| {
+        stem.strip_prefix(prefix).is_some_and(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase()))
+    };
+    ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(shaper: &Shaper, slot: Option<Slot>) -> (String, String, f64) {
+        let series = &shaper.series[slot.unwrap().column as usize];
+        (series.counter.clone(), series.instance.clone(), series.scale * slot.unwrap().factor)
+    }
+
+    #[test]
+    fn names_find_their_counters() {
+        let mut shaper = Shaper::new();
+        for (report, name, instance, counter, own, times) in [
+            ("cpu-load", "usr", "all", "processor.user", "_total", 0.01),
+            ("cpu-load", "idle", "3", "processor.idle", "cpu3", 0.01),
+            ("disk", "aqu-sz", "sda", "physical_disk.avg_queue_length", "sda", 1.0),
+            ("disk", "tps", "sda", "physical_disk.transfers_per_s", "sda", 1.0),
+            ("disk", "rd_sec", "sda", "physical_disk.read_bytes_per_s", "sda", 512.0),
+            ("disk", "rkB", "sda", "physical_disk.read_bytes_per_s", "sda", 1024.0),
+            ("disk", "tps", "sda1", "logical_disk.transfers_per_s", "sda1", 1.0),
+            ("disk", "f/s", "sda1", "foreign.disk.f", "sda1", 1.0),
+            ("disk", "svctm", "sda", "foreign.disk.svctm", "sda", 1.0),
+            ("disk", "tps", "sdz9", "physical_disk.transfers_per_s", "sdz9", 1.0),
+            ("interrupts", "all", "sum", "system.interrupts_per_s", "", 1.0),
+            ("interrupts", "CPU2", "sum", "processor.interrupts_per_s", "cpu2", 1.0),
+            ("interrupts", "all", "36", "foreign.interrupts", "36", 1.0),
+            ("filesystems", "MBfsfree", "/dev/sda9", "logical_disk.free_bytes", "sda9", 1_048_576.0),
+            ("net-sock", "totsck", "", "foreign.net-sock.totsck", "", 1.0),
+            ("vmstat", "us", "", "processor.user", "_total", 0.01),
+        ] {
+            let slot = shaper.slot(report, name, instance);
+            assert_eq!(series(&shaper, slot), (counter.into(), own.into(), times), "{report} {name} {instance}");
+        }
+        assert_eq!(shaper.slot("interrupts", "CPU2", "36"), None);
+        assert_eq!(shaper.slot("disk", "tps", " ALL"), None);
+    }
+
+    #[test]
+    fn partitions_are_told_by_their_names() {
+        let of = |name| disk_of(name).unwrap_or_default();
+        assert_eq!((of("sda1"), of("nvme0n1p2"), of("dev8-17")), ("sda".into(), "nvme0n1".into(), "dev8-16".into()));
+        for whole in ["sda", "nvme0n1", "md0", "dm-3", "loop7", "dev8-16", "dev253-1", "xp1", ""] {
+            assert_eq!(disk_of(whole), None, "{whole}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The text of a sample is, but for its numbers and its time, the text of the
+//! sample before. A template is that text with holes; where it fits, a sample
+//! is read by comparing and by reading numbers, and nothing is looked up.
+
+use std::ops::Range;
+
+use super::json::{self, Stop};
+use super::shaper::{Shaper, Slot};
+
+/// What stands in a hole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hole {
+    /// A number for a column of the row.
+    Cell(u32),
+    /// The same, times a factor.
+    Scaled(u32, f64),
+    /// A number that is not kept.
+    Number,
+    /// A part of the sample's time: text without a quote in it, or a number.
+    Time(Part),
+}
+
+/// The parts of a sample's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// `"date"`.
+    Date,
+    /// `"time"`.
+    Time,
+    /// `"tz"`.
+    Zone,
+    /// Date and time in one string.
+    Whole,
+    /// `"utc": 1` (as text in XML, so it is taken as text).
+    Utc,
+    /// `"interval"`.
+    Interval,
+    /// Anything else.
+    Other,
+}
+
+/// Where the parts of a sample's time stand in its text.
+pub type Stamp = Vec<(Part, Range<usize>)>;
+
+/// A sample's text with holes.
+#[derive(Clone, Debug, Default)]
+pub struct Template {
+    text: Vec<u8>,
+    /// Where the text before each hole ends, and what is in the hole.
+    holes: Vec<(u32, Hole)>,
+    taken: usize,
+}
+
+impl Template {
+    /// Begins to learn.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.holes.clear();
+        self.taken = 0;
+    }
+
+    /// Learns a hole that stands at `range` of the sample.
+    pub fn hole(&mut self, sample: &[u8], range: Range<usize>, hole: Hole) {
+        self.text.extend_from_slice(&sample[self.taken..range.start]);
+        self.holes.push((self.text.len() as u32, hole));
+        self.taken = range.end;
+    }
+
+    /// Learns a number for a slot, and puts it into the row.
+    pub fn number(&mut self, sample: &[u8], range: Range<usize>, value: f64, slot: Option<Slot>, to: &mut Shaper) {
+        let hole = match slot {
+            Some(slot) if to.row[slot.column as usize].is_nan() => {
+                to.put(slot, value);
+                if slot.factor == 1.0 { Hole::Cell(slot.column) } else { Hole::Scaled(slot.column, slot.factor) }
+            }
+            _ => Hole::Number,
+        };
+        self.hole(sample, range, hole);
+    }
+
+    /// Ends learning; the sample ends at `end`.
+    pub fn finish(&mut self, sample: &[u8], end: usize) {
+        self.text.extend_from_slice(&sample[self.taken..end]);
+    }
+
+    /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)`
+    /// where the text is another; the row may hold some of it then.
+    pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, Stop> {
+        stamp.clear();
+        let mut at = 0;
+        let mut from = 0;
+        for (end, hole) in &self.holes {
+            let literal = &self.text[from..*end as usize];
+            from = *end as usize;
+            let Some(found) = bytes.get(at..at + literal.len()) else {
+                return shorter(&bytes[at.min(bytes.len())..], literal);
+            };
+            if found != literal {
+                return Ok(None);
+            }
+            at += literal.len();
+            if let Hole::Time(part) = hole {
+                let length = bytes[at..].iter().position(|b| matches!(b, b'"' | b',' | b'}' | b'\\'));
+                let length = length.ok_or(Stop::More)?;
+                stamp.push((*part, at..at + length));
+                at += length;
+                continue;
+            }
+            let (value, next) = match json::number(bytes, at) {
+                Ok(found) => found,
+                Err(Stop::More) => return Err(Stop::More),
+                Err(_) => return Ok(None),
+            };
+            at = next;
+            match *hole {
+                Hole::Cell(column) => row[column as usize] = value,
+                Hole::Scaled(column, factor) => row[column as usize] = value * factor,
+                Hole::Number | Hole::Time(_) => {}
+            }
+        }
+        let literal = &self.text[from..];
+        match bytes.get(at..at + literal.len()) {
+            Some(found) if found == literal => Ok(Some(at + literal.len())),
+            Some(_) => Ok(None),
+            None => shorter(&bytes[at..], literal),
+        }
+    }
+}
+
+/// The bytes end within a literal: is it the literal so far?
+fn shorter(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, Stop> {
+    if literal.starts_with(rest) { Err(Stop::More) } else { Ok(None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Learns `{"t":"12:00","tps": 1.5}` with a column for `tps`.
+    fn learnt(shaper: &mut Shaper) -> Template {
+        let sample = br#"{"t":"12:00","tps": 1.5}"#;
+        let slot = shaper.slot("disk", "tps", "sda");
+        let mut template = Template::default();
+        template.hole(sample, 6..11, Hole::Time(Part::Time));
+        template.number(sample, 20..23, 1.5, slot, shaper);
+        template.finish(sample, sample.len());
+        template
+    }
+
+    #[test]
+    fn what_fits_is_read_and_what_does_not_is_told() {
+        let mut shaper = Shaper::new();
+        let template = learnt(&mut shaper);
+        let mut stamp = Stamp::new();
+        let mut row = [f64::NAN];
+        let next = br#"{"t":"12:01","tps": 27}, {"#;
+        assert_eq!(template.fit(next, &mut row, &mut stamp), Ok(Some(23)));
+        assert_eq!((row[0], &next[stamp[0].1.clone()]), (27.0, b"12:01".as_slice()));
+        for cut in 0..23 {
+            assert_eq!(template.fit(&next[..cut], &mut row, &mut stamp), Err(Stop::More), "{cut}");
+        }
+        for other in [r#"{"t":"12:01","rps": 27}"#, r#"{"t":"12:01","tps": "27"}"#, "[", r#"{"t":"12:01","tps": 2, "#] {
+            assert_eq!(template.fit(other.as_bytes(), &mut row, &mut stamp), Ok(None), "{other}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Runs a reader over text in memory, for the tests of this folder.
+
+use std::ops::ControlFlow;
+
+use diskwright_base::Note;
+
+use crate::{Input, LogError, Options, Piece, Summary};
+
+/// What came out of a log.
+pub struct Read {
+    /// The summary, or why there is none.
+    pub summary: Result<Summary, LogError>,
+    /// The notes, in order.
+    pub notes: Vec<Note>,
+    /// Moment and length of each tick, nanoseconds.
+    pub ticks: Vec<(i64, u64)>,
+    cells: Vec<Vec<(String, String, f64)>>,
+}
+
+impl Read {
+    /// The values of a series in the catalogue's unit, one a tick; `NaN` for
+    /// gaps and for ticks whose frame lacks the series.
+    pub fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
+        let of_tick = |cells: &Vec<(String, String, f64)>| {
+            cells.iter().find(|(c, i, _)| c == counter && i == instance).map_or(f64::NAN, |(_, _, v)| *v)
+        };
+        self.cells.iter().map(of_tick).collect()
+    }
+
+    /// The values of one tick, for messages.
+    pub fn tick(&self, at: usize) -> &[(String, String, f64)] {
+        &self.cells[at]
+    }
+}
+
+/// Reads a text as a log of whatever format it is.
+pub fn run(text: &str) -> Read {
+    run_with(text.as_bytes(), &Options::default())
+}
+
+/// The same for any bytes, with options.
+pub fn run_with(bytes: &[u8], options: &Options) -> Read {
+    let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sink = |piece: Piece<'_>| {
+        match piece {
+            Piece::Note(note) => notes.push(note),
+            Piece::Frame(frame) => {
+                for (at, tick) in frame.ticks().iter().enumerate() {
+                    ticks.push((tick.time_ns, tick.elapsed_ns));
+                    let cell = |(column, s): (usize, &diskwright_base::Series)| {
+                        // scaled and rounded to what the tools print
+                        let value = (frame.column(column)[at] * s.scale * 1e9).round() / 1e9;
+                        (s.counter.clone(), s.instance.clone(), value)
+                    };
+                    cells.push(frame.schema().series.iter().enumerate().map(cell).collect());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let read = Input::from_bytes("test", bytes.to_vec());
+    let summary = read.and_then(|mut input| crate::read(&mut input, options, &mut sink));
+    Read { summary, notes, ticks, cells }
+}

@@ -1,0 +1,251 @@
+//! Dates and times as sysstat's tools print them, in every locale's form.
+
+/// Seconds of a day.
+pub const DAY: i64 = 86_400;
+
+/// A calendar day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Date {
+    /// With its century.
+    pub year: i32,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+}
+
+impl Date {
+    fn of(year: u32, month: u32, day: u32) -> Option<Date> {
+        let year = match year {
+            0..=69 => 2000 + year,
+            70..=99 => 1900 + year,
+            1970..=9999 => year,
+            _ => return None,
+        };
+        let fits = (1..=12).contains(&month) && (1..=31).contains(&day);
+        fits.then_some(Date { year: year as i32, month, day })
+    }
+
+    /// Days since 1970-01-01 (proleptic Gregorian, years counted from March).
+    pub fn days(self) -> i64 {
+        let year = i64::from(self.year) - i64::from(self.month <= 2);
+        let era = year.div_euclid(400);
+        let of_era = year.rem_euclid(400);
+        let month = i64::from((self.month + 9) % 12);
+        let of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    }
+}
+
+/// The order of a numeric date that could be read two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `11/21/26`: C and American locales.
+    MonthFirst,
+    /// `21/11/2026`: most others.
+    DayFirst,
+}
+
+/// A date, and whether its order was a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadDate {
+    /// The day.
+    pub date: Date,
+    /// Day and month could be the other way round.
+    pub guessed: bool,
+}
+
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/// Reads `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov
+/// 2026`. `order` is what the rest of the log hints at, for a date with slashes
+/// that could be read both ways.
+pub fn date(text: &str, order: Order) -> Option<ReadDate> {
+    let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
+    let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
+    let sure = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
+    let lower = text.to_lowercase();
+    let month = lower.split(|c: char| !c.is_alphabetic()).find_map(|w| MONTHS.iter().position(|m| w.starts_with(m)));
+    if let (Some(month), 2) = (month, numbers.len()) {
+        let (a, b) = (value(0)?, value(1)?);
+        let (day, year) = if numbers[0].len() == 4 { (b, a) } else { (a, b) };
+        return sure(Date::of(year, month as u32 + 1, day));
+    }
+    if numbers.len() != 3 {
+        return None;
+    }
+    let (a, b, c) = (value(0)?, value(1)?, value(2)?);
+    if numbers[0].len() == 4 {
+        return sure(Date::of(a, b, c));
+    }
+    if !text.contains('/') || a > 12 {
+        return sure(Date::of(c, b, a));
+    }
+    if b > 12 {
+        return sure(Date::of(c, a, b));
+    }
+    let date = match order {
+        Order::MonthFirst => Date::of(c, a, b),
+        Order::DayFirst => Date::of(c, b, a),
+    };
+    date.map(|date| ReadDate { date, guessed: a != b })
+}
+
+/// The order that a slashed date has in the locale that wrote this text: a
+/// half-day clock is American; a decimal comma or a year of four digits beside
+/// a whole-day clock is not; else it is the C locale.
+pub fn order(head: &str, date: &str) -> Order {
+    let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
+    let comma = head.split_whitespace().take(4000).any(|w| {
+        let mut parts = w.splitn(2, ',');
+        let digits = |p: Option<&str>| p.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+        digits(parts.next()) && digits(parts.next())
+    });
+    let long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
+    if !half_day && (comma || long_year) { Order::DayFirst } else { Order::MonthFirst }
+}
+
+/// A time of day at the beginning of some words, in seconds, and how many
+/// words it takes: `19:05:46`, `07:05:46 PM`, `19时05分46秒`, `19h05m46s`.
+pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
+    let first = words.first()?;
+    if !first.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut parts = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+    let mut part = |most: i64| {
+        let text = parts.next().filter(|n| n.len() <= 2)?;
+        text.parse::<i64>().ok().filter(|n| *n <= most)
+    };
+    let (mut hours, minutes, seconds) = (part(23)?, part(59)?, part(60)?);
+    if parts.next().is_some() || first.contains(['.', ',']) {
+        return None;
+    }
+    let mut taken = 1;
+    if let Some(half) = words.get(1) {
+        let half: String = half.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_uppercase();
+        if (half == "AM" || half == "PM") && (1..=12).contains(&hours) {
+            hours = hours % 12 + if half == "PM" { 12 } else { 0 };
+            taken = 2;
+        }
+    }
+    Some((hours * 3600 + minutes * 60 + seconds, taken))
+}
+
+/// Seconds east of UTC of a zone's name, where the name is of one zone alone;
+/// `+0530`, `+05:30` and `+03` tell it themselves.
+pub fn zone(name: &str) -> Option<i64> {
+    let hours = match name.trim() {
+        "UTC" | "GMT" | "Z" | "WET" | "UCT" => 0,
+        "CET" | "WEST" => 1,
+        "CEST" | "EET" => 2,
+        "EEST" | "MSK" => 3,
+        "JST" | "KST" => 9,
+        "AEST" => 10,
+        "EDT" => -4,
+        "EST" | "CDT" => -5,
+        "MDT" => -6,
+        "MST" | "PDT" => -7,
+        "PST" => -8,
+        other => return numeric_zone(other),
+    };
+    Some(hours * 3600)
+}
+
+fn numeric_zone(name: &str) -> Option<i64> {
+    let (sign, rest) = match name.as_bytes().first()? {
+        b'+' => (1, &name[1..]),
+        b'-' => (-1, &name[1..]),
+        _ => return None,
+    };
+    let digits: String = rest.chars().filter(|c| *c != ':').collect();
+    let number: i64 = digits.parse().ok()?;
+    let (hours, minutes) = match digits.len() {
+        2 => (number, 0),
+        4 => (number / 100, number % 100),
+        _ => return None,
+    };
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+/// A moment in full: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`.
+/// Seconds since 1970 as the clock shows them, the zone where it is given, and
+/// whether the date's order was a guess.
+pub fn moment(text: &str, order: Order) -> Option<(i64, Option<i64>, bool)> {
+    let text = text.trim();
+    let iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
+    if iso {
+        let read = date(&text[..10], order)?;
+        let rest = &text[11..];
+        let end = rest.find(['+', '-', 'Z']).unwrap_or(rest.len());
+        let (clock, _) = time_of_day(&[&rest[..end]])?;
+        return Some((read.date.days() * DAY + clock, zone(&rest[end..]), false));
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let at = (0..words.len()).find(|&i| i > 0 && time_of_day(&words[i..]).is_some())?;
+    let read = date(&words[..at].join(" "), order)?;
+    let (clock, _) = time_of_day(&words[at..])?;
+    Some((read.date.days() * DAY + clock, None, read.guessed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_all_locales() {
+        let day = Date { year: 2026, month: 11, day: 21 };
+        let all = ["2026-11-21", "11/21/26", "11/21/2026", "21/11/2026", "21.11.2026", "21-11-26", "2026年11月21日"];
+        for text in all.into_iter().chain(["Sat 21 Nov 2026", "November 21, 2026", "2026/11/21"]) {
+            let read = date(text, Order::MonthFirst);
+            assert_eq!(read, Some(ReadDate { date: day, guessed: false }), "{text}");
+        }
+        let read = |order| date("04/05/2019", order).unwrap();
+        assert_eq!((read(Order::MonthFirst).date.month, read(Order::DayFirst).date.month), (4, 5));
+        assert!(read(Order::DayFirst).guessed);
+        for wrong in ["", "x", "13/13/13", "1-2", "99999-1-1", "2026-00-10", "4294967296/1/1"] {
+            assert_eq!(date(wrong, Order::MonthFirst), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn days_are_counted_as_unix_does() {
+        let days = |year, month, day| Date { year, month, day }.days();
+        assert_eq!((days(1970, 1, 1), days(2000, 3, 1), days(2026, 11, 21)), (0, 11_017, 20_778));
+        assert_eq!(days(2024, 2, 29) + 1, days(2024, 3, 1));
+    }
+
+    #[test]
+    fn the_locale_is_told_by_its_clock_and_comma() {
+        assert_eq!(order("01:20:09 PM CPU", "04/05/2019"), Order::MonthFirst);
+        assert_eq!(order("13:20:09 CPU", "04/05/2019"), Order::DayFirst);
+        assert_eq!(order("13:20:09 CPU", "04/05/19"), Order::MonthFirst);
+        assert_eq!(order("13:20:09 all 0,50", "04/05/19"), Order::DayFirst);
+    }
+
+    #[test]
+    fn times_of_all_locales() {
+        let of = |text: &str| time_of_day(&text.split(' ').collect::<Vec<_>>());
+        assert_eq!(of("19:05:46 all"), Some((68_746, 1)));
+        assert_eq!(of("07:05:46 PM all"), Some((68_746, 2)));
+        assert_eq!(of("12:00:01 AM"), Some((1, 2)));
+        assert_eq!(of("12:00:01 p.m."), Some((43_201, 2)));
+        assert_eq!(of("19时05分46秒 CPU"), Some((68_746, 1)));
+        for wrong in ["Average:", "24:00:00", "1:2", "1.5", "sda", "12:13:14:15", "12.13.14"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn moments_tell_their_zone() {
+        let of = |text: &str| moment(text, Order::MonthFirst);
+        let clock = 20_778 * DAY + 68_755;
+        assert_eq!(of("2026-11-21T19:05:55+0000"), Some((clock, Some(0), false)));
+        assert_eq!(of("2026-11-21T19:05:55-03:30"), Some((clock, Some(-12_600), false)));
+        assert_eq!(of("11/21/26 19:05:55"), Some((clock, None, false)));
+        assert_eq!(of("21.11.2026 19:05:55"), Some((clock, None, false)));
+        assert_eq!(of("11/21/2026 07:05:55 PM"), Some((clock, None, false)));
+        assert_eq!(of("nonsense"), None);
+        assert_eq!((zone("CEST"), zone("IST"), zone("-03")), (Some(7200), None, Some(-10_800)));
+    }
+}
