@@ -1,0 +1,274 @@
+//! A straight line through a series: its slope with an interval, and when it
+//! will cross a limit.
+//!
+//! Sources: least squares as in any text; its variance with the number of
+//! independent values in place of the number of values as Santer et al. (2000,
+//! see [`crate::memory`]) do for trends; the time of a crossing as the stretch
+//! in which the line's band meets the limit (Fieller, "Some problems in
+//! interval estimation", Journal of the Royal Statistical Society B 16, 1954).
+
+use crate::distribution::{student, student_limit};
+use crate::memory::{effective, freedom, memory};
+use crate::{ERROR, Point, blocks, is_positive};
+
+/// A line through means of blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Growth a second.
+    pub slope: f64,
+    /// Ends of the interval that holds the true slope 19 times of 20.
+    pub interval: (f64, f64),
+    /// Chance that noise alone makes a slope as steep.
+    pub chance: f64,
+    /// Weighted sum of squared residuals.
+    pub residual: f64,
+    middle_s: f64,
+    level: f64,
+    variance_level: f64,
+    variance_slope: f64,
+    reach: f64,
+}
+
+/// When a line crosses a limit, in seconds on the points' clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Crossing {
+    /// When the line itself does; `None` where it never does.
+    pub at_s: Option<f64>,
+    /// The first moment at which the band reaches the limit.
+    pub earliest_s: Option<f64>,
+    /// The moment by which all of the band is beyond it; `None` where the slope
+    /// could be none.
+    pub latest_s: Option<f64>,
+}
+
+impl Line {
+    /// The line through means of blocks; `None` where there are too few.
+    pub fn fit(points: &[Point]) -> Option<Line> {
+        if points.len() < 3 {
+            return None;
+        }
+        let count = blocks::equal_count(points);
+        let sum: f64 = points.iter().map(|p| p.weight).sum();
+        // weights that sum to the number of equal points that tell as much
+        let weight = |p: &Point| p.weight * count / sum;
+        let middle_s = points.iter().map(|p| weight(p) * p.at_s).sum::<f64>() / count;
+        let level = blocks::mean(points);
+        let width: f64 = points.iter().map(|p| weight(p) * (p.at_s - middle_s).powi(2)).sum();
+        let product: f64 = points.iter().map(|p| weight(p) * (p.at_s - middle_s) * (p.value - level)).sum();
+        if !is_positive(width) {
+            return None;
+        }
+        let slope = product / width;
+        let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.at_s - middle_s)).collect();
+        let residual: f64 = points.iter().zip(&off).map(|(p, off)| weight(p) * off * off).sum();
+        let memory = memory(&off, 2);
+        let left = effective(count, memory) - 2.0;
+        let scatter = if left > 0.0 { residual / left } else { f64::INFINITY };
+        let df = freedom(count, memory, 2.0);
+        let (variance_slope, reach) = (scatter / width, student_limit(ERROR, df));
+        let half = if scatter == 0.0 { 0.0 } else { reach * variance_slope.sqrt() };
+        Some(Line {
+            slope,
+            interval: (slope - half, slope + half),
+            chance: if slope == 0.0 { 1.0 } else { student(slope / variance_slope.sqrt(), df) },
+            residual,
+            middle_s,
+            level,
+            variance_level: scatter / count,
+            variance_slope,
+            reach,
+        })
+    }
+
+    /// The line's value at a moment.
+    pub fn at(&self, at_s: f64) -> f64 {
+        self.level + self.slope * (at_s - self.middle_s)
+    }
+
+    /// When, after `from_s`, the line and its band cross `limit`, from the side
+    /// on which the line is then.
+    pub fn crossing(&self, limit: f64, from_s: f64) -> Crossing {
+        // turned so that the line is below 0 now
+        let sign = if self.at(from_s) <= limit { 1.0 } else { -1.0 };
+        let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
+        let at_s = (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|at| *at >= from_s && at.is_finite());
+        let reach = self.reach * self.reach;
+        if !(reach * self.variance_slope).is_finite() {
+            // nothing is known of the slope: it may be any
+            return Crossing { at_s, earliest_s: Some(from_s), latest_s: None };
+        }
+        // (gap + slope u)² = reach² (variance_level + variance_slope u²)
+        let a = slope * slope - reach * self.variance_slope;
+        let b = gap * slope;
+        let c = gap * gap - reach * self.variance_level;
+        let now = from_s - self.middle_s;
+        let of_line = |u: f64| gap + slope * u;
+        let met: Vec<f64> = roots(a, b, c).into_iter().filter(|u| *u > now && u.is_finite()).collect();
+        let first = |wanted: &dyn Fn(f64) -> bool| {
+            met.iter().copied().filter(|u| wanted(*u)).min_by(f64::total_cmp).map(|u| u + self.middle_s)
+        };
+        let band = (reach * (self.variance_level + self.variance_slope * now * now)).sqrt();
+        let within = of_line(now) + band >= 0.0;
+        let earliest_s = if within { Some(from_s) } else { first(&|u| of_line(u) <= 1e-12 * gap.abs()) };
+        let sure = slope > 0.0 && a > 0.0;
+        let latest_s = if sure { first(&|u| of_line(u) >= -1e-12 * gap.abs()) } else { None };
+        Crossing { at_s, earliest_s, latest_s }
+    }
+}
+
+/// Real solutions of `a u² + 2 b u + c = 0`.
+fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
+    if a == 0.0 {
+        return if b == 0.0 { Vec::new() } else { vec![-c / (2.0 * b)] };
+    }
+    let inside = b * b - a * c;
+    // a band of no width touches once, and rounding must not lose that
+    if inside < -1e-9 * b * b {
+        return Vec::new();
+    }
+    let root = inside.max(0.0).sqrt();
+    vec![(-b - root) / a, (-b + root) / a]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    fn points(values: impl IntoIterator<Item = f64>) -> Vec<Point> {
+        let values = values.into_iter().enumerate();
+        values.map(|(i, value)| Point { at_s: i as f64, value, weight: 1.0 }).collect()
+    }
+
+    /// NIST's Norris data (Statistical Reference Datasets, linear regression), x and y.
+    const NORRIS: [(f64, f64); 36] = [
+        (0.2, 0.1),
+        (337.4, 338.8),
+        (118.2, 118.1),
+        (884.6, 888.0),
+        (10.1, 9.2),
+        (226.5, 228.1),
+        (666.3, 668.5),
+        (996.3, 998.5),
+        (448.6, 449.1),
+        (777.0, 778.9),
+        (558.2, 559.2),
+        (0.4, 0.3),
+        (0.6, 0.1),
+        (775.5, 778.1),
+        (666.9, 668.8),
+        (338.0, 339.3),
+        (447.5, 448.9),
+        (11.6, 10.8),
+        (556.0, 557.7),
+        (228.1, 228.3),
+        (995.8, 998.0),
+        (887.6, 888.8),
+        (120.2, 119.6),
+        (0.3, 0.3),
+        (0.3, 0.6),
+        (556.8, 557.6),
+        (339.1, 339.3),
+        (887.2, 888.0),
+        (999.0, 998.5),
+        (779.0, 778.9),
+        (11.1, 10.2),
+        (118.3, 117.6),
+        (229.2, 228.9),
+        (669.1, 668.4),
+        (448.9, 449.2),
+        (0.5, 0.2),
+    ];
+
+    #[test]
+    fn the_slope_is_the_certified_one() {
+        let list: Vec<Point> = NORRIS.iter().map(|&(at_s, value)| Point { at_s, value, weight: 1.0 }).collect();
+        let line = Line::fit(&list).unwrap();
+        assert!((line.slope - 1.002_116_818_020_45).abs() < 1e-12, "{}", line.slope);
+        assert!((line.at(0.0) + 0.262_323_073_774_029).abs() < 1e-10);
+        assert!((line.residual - 26.617_398_529_422_4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn worked_example_of_a_crossing() {
+        // level 10 at 0 s, slope 1: limit 15 at 5 s. With reach 2 and variances 1 of the level and
+        // 0.04 of the slope: (u - 5)² = 4 + 0.16 u², 0.84 u² - 10 u + 21 = 0, u = 2.7223 and 9.1825
+        let line = Line {
+            slope: 1.0,
+            interval: (0.6, 1.4),
+            chance: 0.01,
+            residual: 1.0,
+            middle_s: 0.0,
+            level: 10.0,
+            variance_level: 1.0,
+            variance_slope: 0.04,
+            reach: 2.0,
+        };
+        let crossing = line.crossing(15.0, 0.0);
+        assert_eq!(crossing.at_s, Some(5.0));
+        assert!((crossing.earliest_s.unwrap() - 2.7223).abs() < 1e-3, "{crossing:?}");
+        assert!((crossing.latest_s.unwrap() - 9.1825).abs() < 1e-3, "{crossing:?}");
+        // a slope that could be none: not before the band meets the limit, and no end
+        let vague = Line { variance_slope: 0.36, ..line }.crossing(15.0, 0.0);
+        assert!(vague.earliest_s.unwrap() < 2.8 && vague.latest_s.is_none() && vague.at_s == Some(5.0));
+        // downwards it mirrors
+        let down = Line { slope: -1.0, ..line }.crossing(5.0, 0.0);
+        assert_eq!(down, crossing);
+        // away from the limit: never, though the band may
+        assert_eq!(Line { slope: -1.0, ..line }.crossing(15.0, 0.0), Crossing::default());
+    }
+
+    #[test]
+    fn a_line_without_noise_is_certain() {
+        let line = Line::fit(&points((0..10).map(|i| 3.0 + 2.0 * f64::from(i)))).unwrap();
+        assert!((line.slope - 2.0).abs() < 1e-12 && line.chance < 1e-9);
+        let crossing = line.crossing(41.0, 9.0);
+        for at in [crossing.at_s, crossing.earliest_s, crossing.latest_s] {
+            assert!((at.unwrap() - 19.0).abs() < 1e-6, "{crossing:?}");
+        }
+        let still = Line::fit(&points([5.0; 12])).unwrap();
+        assert!(still.slope == 0.0 && still.chance == 1.0 && still.interval == (0.0, 0.0));
+    }
+
+    #[test]
+    fn noise_has_a_slope_as_seldom_as_is_said() {
+        for (r, count, alpha) in
+            [(0.0, 60, 0.05), (0.5, 300, 0.05), (0.9, 600, 0.05), (0.9, 2000, 0.05), (0.9, 600, 0.01)]
+        {
+            let mut noise = Noise::new(3);
+            let runs = 800;
+            let told = |noise: &mut Noise| {
+                Line::fit(&blocks::blocks(&points(noise.remembering(r, count)))).unwrap().chance < alpha
+            };
+            let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
+            // within three deviations of 800 runs
+            let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
+            assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
+        }
+    }
+
+    #[test]
+    fn a_true_slope_lies_in_the_interval() {
+        let (runs, slope) = (400, 0.004);
+        let mut noise = Noise::new(11);
+        let mut held = 0;
+        let mut seen = 0;
+        for _ in 0..runs {
+            // gaps: every third hundred is missing; ticks of two lengths
+            let series = noise.remembering(0.8, 1200).into_iter().enumerate();
+            let kept = series.filter(|(i, _)| (i / 100) % 3 != 1 && (*i < 600 || i % 4 == 0));
+            let list: Vec<Point> = kept
+                .map(|(i, v)| Point {
+                    at_s: i as f64,
+                    value: v + slope * i as f64,
+                    weight: if i < 600 { 1.0 } else { 4.0 },
+                })
+                .collect();
+            let line = Line::fit(&blocks::blocks(&list)).unwrap();
+            held += i32::from(line.interval.0 <= slope && slope <= line.interval.1);
+            seen += i32::from(line.chance < 0.05);
+        }
+        assert!(held >= runs * 92 / 100, "{held} of {runs}");
+        assert!(seen >= runs * 95 / 100, "{seen} of {runs}");
+    }
+}

@@ -1,0 +1,152 @@
+//! A mean with its uncertainty, and whether two means differ.
+//!
+//! Sources: the mean is a ratio (sum of amounts over sum of weights), its
+//! variance that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
+//! the blocks' remaining dependence is taken in as [`crate::memory`] says;
+//! two means are compared as by Welch, "The generalization of Student's problem
+//! when several different population variances are involved", Biometrika 34
+//! (1947).
+
+use crate::distribution::{student, student_limit};
+use crate::memory::{freedom, memory};
+use crate::{ERROR, Point, blocks};
+
+/// A mean and how far it can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The mean, by weight.
+    pub value: f64,
+    /// Its variance.
+    pub variance: f64,
+    /// Degrees of freedom of that variance.
+    pub df: f64,
+}
+
+impl Mean {
+    /// The mean of a series. `None` where there are too few points to tell how
+    /// far it can be trusted.
+    pub fn of(points: &[Point]) -> Option<Mean> {
+        let blocks = blocks::blocks(points);
+        (blocks.len() >= blocks::LEAST_BLOCKS).then(|| Mean::of_blocks(&blocks))
+    }
+
+    /// The same for means of blocks.
+    pub fn of_blocks(blocks: &[Point]) -> Mean {
+        let count = blocks.len() as f64;
+        let value = blocks::mean(blocks);
+        let weight: f64 = blocks.iter().map(|b| b.weight).sum();
+        let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
+        let squares: f64 = blocks.iter().zip(&off).map(|(b, off)| (b.weight * off).powi(2)).sum();
+        let memory = memory(&off, 1);
+        let df = freedom(blocks::equal_count(blocks), memory, 1.0);
+        let variance = squares / (weight * weight) * count / (count - 1.0) * (1.0 + memory) / (1.0 - memory);
+        Mean { value, variance, df }
+    }
+
+    /// Ends of the interval that holds the true mean 19 times of 20; infinite
+    /// where so few independent values are left that nothing can be said.
+    pub fn interval(&self) -> (f64, f64) {
+        around(self.value, self.variance, self.df)
+    }
+}
+
+/// How two means differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// The second less the first.
+    pub value: f64,
+    /// Ends of the interval that holds the true difference 19 times of 20.
+    pub interval: (f64, f64),
+    /// Chance that noise alone makes them differ as much.
+    pub chance: f64,
+}
+
+/// Holds the second mean against the first.
+pub fn difference(first: &Mean, second: &Mean) -> Difference {
+    let value = second.value - first.value;
+    let variance = first.variance + second.variance;
+    if variance <= 0.0 {
+        // two constants are equal or they are not
+        let chance = if value == 0.0 { 1.0 } else { 0.0 };
+        return Difference { value, interval: (value, value), chance };
+    }
+    let part = |m: &Mean| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
+    let df = variance * variance / (part(first) + part(second));
+    Difference { value, interval: around(value, variance, df), chance: student(value / variance.sqrt(), df) }
+}
+
+fn around(value: f64, variance: f64, df: f64) -> (f64, f64) {
+    if variance <= 0.0 {
+        return (value, value);
+    }
+    let reach = student_limit(ERROR, df) * variance.sqrt();
+    (value - reach, value + reach)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        values.iter().enumerate().map(|(i, &value)| Point { at_s: i as f64, value, weight: 1.0 }).collect()
+    }
+
+    #[test]
+    fn worked_example_of_one_mean() {
+        // 3 1 3 1 3 1 3 1: mean 2, squares 8, variance 8 / 7 / 8 = 1/7; 7 and 4 degrees
+        // are 28/11 = 2.545 together, t = 3.54
+        let mean = Mean::of_blocks(&points(&[3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0]));
+        assert!((mean.value - 2.0).abs() < 1e-12 && (mean.variance - 1.0 / 7.0).abs() < 1e-12);
+        let (low, high) = mean.interval();
+        assert!((high - 3.337).abs() < 0.01 && (low - 0.663).abs() < 0.01, "{low} {high}");
+    }
+
+    #[test]
+    fn worked_example_of_welch() {
+        // variances of the means 4 and 1 with 9 and 16 degrees of freedom:
+        // df = 25 / (16/9 + 1/16) = 13.58, t = 5 / sqrt(5) = 2.236, chance 0.0426
+        let first = Mean { value: 10.0, variance: 4.0, df: 9.0 };
+        let second = Mean { value: 15.0, variance: 1.0, df: 16.0 };
+        let d = difference(&first, &second);
+        assert!((d.value - 5.0).abs() < 1e-12 && (d.chance - 0.0426).abs() < 2e-4, "{d:?}");
+        assert!(d.interval.0 > 0.0 && d.interval.0 < 0.3);
+    }
+
+    #[test]
+    fn constants_differ_or_not() {
+        let one = Mean { value: 1.0, variance: 0.0, df: 7.0 };
+        let two = Mean { value: 2.0, ..one };
+        assert_eq!(difference(&one, &two).chance, 0.0);
+        assert_eq!(difference(&one, &one).chance, 1.0);
+        assert_eq!(difference(&one, &two).interval, (1.0, 1.0));
+    }
+
+    #[test]
+    fn a_mean_weighs_its_points() {
+        let list: Vec<Point> = (0..16)
+            .map(|i| Point {
+                at_s: f64::from(i),
+                value: if i < 8 { 1.0 } else { 5.0 },
+                weight: if i < 8 { 3.0 } else { 1.0 },
+            })
+            .collect();
+        assert!((Mean::of(&list).unwrap().value - 2.0).abs() < 1e-12);
+        assert_eq!(Mean::of(&list[..7]), None);
+    }
+
+    #[test]
+    fn noise_that_remembers_is_covered() {
+        for (r, count) in [(0.0, 60), (0.5, 120), (0.9, 600), (0.9, 200)] {
+            let mut noise = Noise::new(77);
+            let runs = 600;
+            let holds = |noise: &mut Noise| {
+                let (low, high) = Mean::of(&points(&noise.remembering(r, count))).unwrap().interval();
+                low <= 0.0 && 0.0 <= high
+            };
+            let held = (0..runs).filter(|_| holds(&mut noise)).count() as f64 / f64::from(runs);
+            // 95 % within three deviations of 600 runs
+            assert!(held > 0.923, "{r} {count}: {held}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How much a series remembers of itself: the correlation of neighbours, and
+//! how many independent values that leaves.
+//!
+//! Sources: effective sample size `n (1 - r) / (1 + r)` for a first-order
+//! autoregression, as Santer et al., "Statistical significance of trends and
+//! trend differences in layer-average atmospheric temperature time series",
+//! Journal of Geophysical Research 105 (2000), use it for trends; the
+//! correction of `r`, which comes out too low in short series, after Kendall,
+//! "Note on bias in the estimation of autocorrelation", Biometrika 41 (1954).
+
+use crate::is_positive;
+
+/// Correlation of neighbours in residuals of a fit with `fitted` parameters,
+/// corrected for its bias, from 0 to 1. Negative correlation is not believed:
+/// it would make us too sure.
+pub fn memory(residuals: &[f64], fitted: usize) -> f64 {
+    let n = residuals.len() as f64;
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    if residuals.len() < 3 || !is_positive(squares) {
+        return 0.0;
+    }
+    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    let raw = products / squares;
+    // the expected value is about r - (p + (3 + p) r) / n with p fitted parameters (1: the mean)
+    let p = fitted.max(1) as f64;
+    let corrected = (n * raw + p) / (n - 3.0 - p).max(1.0);
+    corrected.clamp(0.0, 0.999)
+}
+
+/// How many independent values `count` neighbours are worth that have this
+/// [`memory`].
+pub fn effective(count: f64, memory: f64) -> f64 {
+    count * (1.0 - memory) / (1.0 + memory)
+}
+
+/// Degrees of freedom of a variance from residuals with this [`memory`], after
+/// a fit with `fitted` parameters: of the [`effective`] values, and less because
+/// the memory is itself an estimate. Its factor `(1 + r) / (1 - r)` varies by
+/// `2 / (1 - r²) / sqrt(count)` of itself (delta method), which is worth
+/// `count (1 - r²)² / 2` degrees; the two variances add up as Satterthwaite, "An
+/// approximate distribution of estimates of variance components", Biometrics
+/// Bulletin 2 (1946), adds them. 0 or less where nothing is left.
+pub fn freedom(count: f64, memory: f64, fitted: f64) -> f64 {
+    let values = effective(count, memory) - fitted;
+    let known = count * (1.0 - memory * memory).powi(2) / 2.0;
+    if values > 0.0 { 1.0 / (1.0 / values + 1.0 / known) } else { values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    #[test]
+    fn worked_example() {
+        // residuals 1 2 1 -1 -2 -1: products 2 + 2 - 1 + 2 + 2 = 7, squares 12;
+        // with a mean fitted, corrected: (6 x 7/12 + 1) / (6 - 4) = 2.25, cut to below 1
+        assert_eq!(memory(&[1.0, 2.0, 1.0, -1.0, -2.0, -1.0], 1), 0.999);
+        // alternating residuals are no news
+        assert_eq!(memory(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0], 1), 0.0);
+        // Santer's formula: 100 months with r = 0.5 are worth 33.3
+        assert!((effective(100.0, 0.5) - 100.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn worked_example_of_freedom() {
+        // 48 blocks, r = 0.5: 16 values less 2 are 14; the memory is known like 48 x 0.5625 / 2 = 13.5
+        let both = 14.0 * 13.5 / (14.0 + 13.5);
+        assert!((freedom(48.0, 0.5, 2.0) - both).abs() < 1e-12);
+        assert!(freedom(8.0, 0.9, 2.0) < 0.0);
+    }
+
+    #[test]
+    fn the_correction_takes_the_bias_away() {
+        let mut noise = Noise::new(5);
+        let runs = 4000;
+        let mut sum = 0.0;
+        for _ in 0..runs {
+            let series = noise.remembering(0.5, 30);
+            let mean = series.iter().sum::<f64>() / 30.0;
+            let residuals: Vec<f64> = series.iter().map(|v| v - mean).collect();
+            sum += memory(&residuals, 1);
+        }
+        // uncorrected it is 0.5 - (1 + 4 x 0.5) / 30 = 0.4
+        assert!((sum / f64::from(runs) - 0.5).abs() < 0.015, "{}", sum / f64::from(runs));
+    }
+}

@@ -1,0 +1,37 @@
+//! Made-up noise for the tests, the same in every run.
+
+/// A source of normal numbers.
+pub(crate) struct Noise(u64);
+
+impl Noise {
+    pub fn new(seed: u64) -> Noise {
+        Noise(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x1234_5678_9ABC_DEF0)
+    }
+
+    /// Even between 0 and 1 (splitmix64).
+    pub fn even(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Normal, mean 0, deviation 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let (a, b) = (1.0 - self.even(), self.even());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+
+    /// A first-order autoregression of deviation 1.
+    pub fn remembering(&mut self, r: f64, count: usize) -> Vec<f64> {
+        let mut value = self.normal();
+        let fresh = (1.0 - r * r).sqrt();
+        let mut next = || {
+            let now = value;
+            value = r * value + fresh * self.normal();
+            now
+        };
+        (0..count).map(|_| next()).collect()
+    }
+}

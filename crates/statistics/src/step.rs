@@ -1,0 +1,223 @@
+//! A step: the level was one until some moment, and another after it.
+//!
+//! Sources: the greatest of the t statistics over all places where the series
+//! can be cut in two, Worsley, "On the likelihood ratio test for a shift in
+//! location of normal populations", Journal of the American Statistical
+//! Association 74 (1979); its chance is at most the sum of the single places'
+//! (Bonferroni's inequality, which Worsley finds close). Degrees of freedom
+//! count independent values ([`crate::memory`]).
+
+use crate::distribution::student;
+use crate::memory::{effective, freedom, memory};
+use crate::{Point, blocks, is_positive};
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// When, on the points' clock.
+    pub at_s: f64,
+    /// Mean until then.
+    pub before: f64,
+    /// Mean since then.
+    pub after: f64,
+    /// Chance that noise alone looks as much like a step.
+    pub chance: f64,
+    /// Weighted sum of squared residuals of the blocks.
+    pub residual: f64,
+}
+
+/// Blocks on each side at least.
+const SIDE: usize = 3;
+
+/// Sums that give the gain of a cut.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    weight: f64,
+    value: f64,
+}
+
+impl Sums {
+    fn add(&mut self, p: &Point) {
+        self.weight += p.weight;
+        self.value += p.weight * p.value;
+    }
+
+    fn mean(&self) -> f64 {
+        self.value / self.weight
+    }
+
+    /// How much less the squared residuals are with a level each, given the sums of all.
+    fn gain(&self, all: &Sums) -> f64 {
+        let rest = Sums { weight: all.weight - self.weight, value: all.value - self.value };
+        if !is_positive(self.weight) || !is_positive(rest.weight) {
+            return 0.0;
+        }
+        self.weight * rest.weight / all.weight * (self.mean() - rest.mean()).powi(2)
+    }
+}
+
+fn sums(points: &[Point]) -> Sums {
+    let mut sums = Sums::default();
+    points.iter().for_each(|p| sums.add(p));
+    sums
+}
+
+/// Blocks cut in two: those before `left`, and those from `right`.
+struct Cut {
+    left: usize,
+    right: usize,
+    gain: f64,
+    /// Weighted sum of squared residuals, in weights that sum to the number of
+    /// equal blocks that tell as much.
+    residual: f64,
+}
+
+impl Cut {
+    fn of(blocks: &[Point], left: usize, right: usize) -> Cut {
+        let sides = [sums(&blocks[..left]), sums(&blocks[right..])];
+        let all = Sums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
+        let mut cut = Cut { left, right, gain: sides[0].gain(&all), residual: 0.0 };
+        let scale = blocks::equal_count(&cut.kept(blocks)) / all.weight;
+        let squares = cut.off(blocks).into_iter().zip(cut.kept(blocks)).map(|(off, b)| b.weight * off * off);
+        cut.residual = scale * squares.sum::<f64>();
+        cut.gain *= scale;
+        cut
+    }
+
+    fn kept(&self, blocks: &[Point]) -> Vec<Point> {
+        [&blocks[..self.left], &blocks[self.right..]].concat()
+    }
+
+    fn off(&self, blocks: &[Point]) -> Vec<f64> {
+        let levels = [sums(&blocks[..self.left]).mean(), sums(&blocks[self.right..]).mean()];
+        self.kept(blocks).iter().enumerate().map(|(at, b)| b.value - levels[usize::from(at >= self.left)]).collect()
+    }
+
+    fn strength(&self) -> f64 {
+        if self.gain > 0.0 { self.gain / self.residual } else { 0.0 }
+    }
+
+    /// Chance that noise gains as much at this very place.
+    fn chance(&self, blocks: &[Point]) -> f64 {
+        if !is_positive(self.gain) {
+            return 1.0;
+        }
+        // two levels and the place are fitted
+        let (count, memory) = (blocks::equal_count(&self.kept(blocks)), memory(&self.off(blocks), 3));
+        let left = effective(count, memory) - 3.0;
+        if left <= 0.0 {
+            return 1.0;
+        }
+        student((self.gain / (self.residual / left)).sqrt(), freedom(count, memory, 3.0))
+    }
+}
+
+/// The cut among `allowed` (positions of the first point after it) that gains most.
+fn best(points: &[Point], allowed: impl Fn(usize) -> bool) -> Option<usize> {
+    let all = sums(points);
+    let mut left = Sums::default();
+    let mut best: Option<(usize, f64)> = None;
+    for (at, p) in points.iter().enumerate() {
+        if at > 0 && allowed(at) {
+            let gain = left.gain(&all);
+            if best.is_none_or(|(_, known)| gain > known) {
+                best = Some((at, gain));
+            }
+        }
+        left.add(p);
+    }
+    best.map(|(at, _)| at)
+}
+
+/// The likeliest step of a series: whether there is one is judged on its
+/// blocks, where it is, on its points (in the order of time). `None` where
+/// there are too few blocks.
+pub fn find(points: &[Point], blocks: &[Point]) -> Option<Step> {
+    if blocks.len() < 2 * SIDE + 2 {
+        return None;
+    }
+    // a step in the middle of a block spoils that block: each cut may leave one out
+    let last = blocks.len() - SIDE;
+    let cuts = (SIDE..=last).flat_map(|cut| [(cut, cut), (cut, cut + 1)]).filter(|&(_, right)| right <= last);
+    let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::of(blocks, left, right)).collect();
+    let best_cut = tried.iter().max_by(|a, b| a.strength().total_cmp(&b.strength()))?;
+    let (cut, residual) = (best_cut.left, best_cut.residual);
+    let chance = (tried.len() as f64 * best_cut.chance(blocks)).min(1.0);
+    // one block to either side of the cut
+    let near = blocks[cut - 1].at_s.min(blocks[cut - 2].at_s)..=blocks[(cut + 1).min(blocks.len() - 1)].at_s;
+    let at = best(points, |at| near.contains(&points[at].at_s) && near.contains(&points[at - 1].at_s))?;
+    Some(Step {
+        at_s: 0.5 * (points[at - 1].at_s + points[at].at_s),
+        before: blocks::mean(&points[..at]),
+        after: blocks::mean(&points[at..]),
+        chance,
+        residual,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    fn points(values: impl IntoIterator<Item = f64>) -> Vec<Point> {
+        let values = values.into_iter().enumerate();
+        values.map(|(i, value)| Point { at_s: i as f64, value, weight: 1.0 }).collect()
+    }
+
+    fn of(values: impl IntoIterator<Item = f64>) -> Step {
+        let list = points(values);
+        find(&list, &blocks::blocks(&list)).unwrap()
+    }
+
+    #[test]
+    fn worked_example() {
+        // 5 blocks around 1 and 5 around 4: residuals 1 + 1, gain 10/4 x 3² = 22.5; 9 cuts (5 places, and 4 that leave a block out),
+        // memory 0, 10 - 3 = 7 values left: t = sqrt(22.5 / (2/7)) = 8.874 with 7 x 5 / 12 degrees
+        let list = points([0.5, 1.5, 0.5, 1.5, 1.0, 4.0, 3.5, 4.5, 3.5, 4.5]);
+        let step = find(&list, &list).unwrap();
+        assert!((step.residual - 2.0).abs() < 1e-12, "{step:?}");
+        assert!((step.before - 1.0).abs() < 1e-12 && (step.after - 4.0).abs() < 1e-12 && step.at_s == 4.5);
+        assert!((step.chance - 9.0 * student(8.8741, 35.0 / 12.0)).abs() < 1e-4, "{step:?}");
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is() {
+        let mut noise = Noise::new(9);
+        let mut near = 0;
+        for _ in 0..100 {
+            let step = of(noise
+                .remembering(0.5, 900)
+                .into_iter()
+                .enumerate()
+                .map(|(i, v)| v + if i < 613 { 0.0 } else { 3.0 }));
+            assert!(step.chance < 0.01, "{step:?}");
+            assert!((step.after - step.before - 3.0).abs() < 0.6);
+            near += i32::from((step.at_s - 612.5).abs() <= 5.0);
+        }
+        assert!(near >= 90, "{near}");
+    }
+
+    #[test]
+    fn noise_has_a_step_as_seldom_as_is_said() {
+        for (r, count, alpha) in
+            [(0.0, 60, 0.05), (0.5, 300, 0.05), (0.9, 600, 0.05), (0.9, 2000, 0.05), (0.9, 600, 0.01)]
+        {
+            let mut noise = Noise::new(21);
+            let runs = 800;
+            let told = (0..runs).filter(|_| of(noise.remembering(r, count)).chance < alpha).count();
+            let false_ones = told as f64 / f64::from(runs);
+            let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
+            assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
+        }
+    }
+
+    #[test]
+    fn one_burst_is_no_step() {
+        for burst in [0, 100, 470] {
+            let step = of((0..480).map(|i| if (burst..burst + 10).contains(&i) { 1.0 } else { 0.0 }));
+            assert!(step.chance > 0.01, "{burst}: {step:?}");
+        }
+        assert_eq!(of([2.0; 60]).chance, 1.0);
+    }
+}
