@@ -14,6 +14,7 @@ use crate::rule::Pack;
 use crate::scene::Scene;
 use crate::states::{States, Statistic};
 use crate::stream::{Scratch, Times};
+use crate::trends::timeline::{Stretch, Timeline};
 use crate::verdict::Verdict;
 use crate::window::{Segment, Window, start_of};
 
@@ -47,6 +48,7 @@ pub struct Judge {
     pub(crate) topology: Option<Topology>,
     pub(crate) states: States,
     pub(crate) window: Window,
+    timeline: Timeline,
     pub(crate) notes: Notes,
     pub(crate) culprits: Culprits,
     schema: Option<Arc<Schema>>,
@@ -60,6 +62,7 @@ struct Room {
     slots: Vec<Slot>,
     times: Times,
     segments: Vec<Segment>,
+    stretches: Vec<Stretch>,
     scratch: Scratch,
     /// The last chunk for which a lazy node was computed.
     computed: Vec<u64>,
@@ -69,9 +72,12 @@ struct Room {
 impl Judge {
     /// A judge that has seen nothing.
     pub fn new(packs: Vec<Pack>, options: Options) -> Judge {
+        let mut timeline = Timeline::default();
+        options.expected.into_iter().for_each(|window| timeline.expect(window));
         Judge {
             states: States::new(&packs),
             window: Window::default(),
+            timeline,
             packs,
             options,
             topology: None,
@@ -143,10 +149,11 @@ impl Judge {
     }
 
     fn chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
-        let Judge { program, states, window, room, .. } = self;
+        let Judge { program, states, window, timeline, room, .. } = self;
         room.chunk += 1;
         let number = (window.ticks % (1 << 48)) as usize;
         window.watch(frame, range.clone(), &mut room.segments);
+        timeline.cut(frame, range.clone(), &mut room.stretches);
         fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
         let seconds = std::mem::take(&mut room.times.seconds);
         let chunk = Chunk { frame, range, seconds: &seconds };
@@ -160,7 +167,11 @@ impl Judge {
             }
             for &(node, track) in &group.tracks {
                 let slot = columns.of(node);
-                states.tracks[track].add(number, &room.segments, &slot.values, &slot.weights);
+                let track = &mut states.tracks[track];
+                track.add(number, &room.segments, &slot.values, &slot.weights);
+                if let Some(buckets) = &mut track.buckets {
+                    buckets.add(number, &room.stretches, &slot.values, &slot.weights);
+                }
             }
             for plan in &group.statistics {
                 feed(&mut states.statistics[plan.state], plan, &columns, &room.times);

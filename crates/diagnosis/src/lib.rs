@@ -11,6 +11,7 @@
 //! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
 //! - `scene`, `build`, `program`: a schema and topology to columns to compute
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
+//! - `trends`: where the judged quantities are heading, and what changed
 //! - `outcome`, `rank`, `certainty`, `words`, `culprits`: sums to the verdict
 
 pub mod advice;
@@ -35,6 +36,7 @@ mod spread;
 mod states;
 mod stream;
 mod time;
+pub mod trends;
 pub mod verdict;
 mod window;
 mod words;

@@ -42,6 +42,8 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
     let set_aside: Vec<SetAside> = aside.iter().map(|(o, by)| explained(o, by)).collect();
     let ruled_out = ruled_out(judge, pack_at, &all, bottleneck, &ranking, &set_aside);
     let certainty_limits = crate::certainty::limits(judge, pack_at, &unjudged, bottleneck);
+    // of the pack that was asked; the others are there to be compared by their verdicts
+    let (trends, trend_questions) = if pack_at == 0 { crate::trends::trends(judge, pack_at) } else { (Vec::new(), 0) };
     let first_label = first.and_then(|first| label_of(pack.rule(&first.rule)?, first, &all));
     Verdict {
         schema: SCHEMA,
@@ -65,6 +67,8 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         ranking,
         notes: remarks(judge),
         certainty_limits,
+        trends,
+        trend_questions,
         window: Span {
             from: rfc3339(judge.window.from_ns),
             to: rfc3339(judge.window.to_ns),

@@ -61,6 +61,9 @@ pub(crate) struct States {
 /// Streams that are kept before any is forgotten.
 const STREAMS: usize = 16_384;
 
+/// Series that are followed for trends at most; each takes up to 32 KiB.
+const FOLLOWED: usize = 2048;
+
 impl States {
     pub fn new(packs: &[Pack]) -> States {
         let rules = packs.iter().map(|p| vec![RuleState::default(); p.rules.len()]).collect();
@@ -139,7 +142,8 @@ impl States {
         if let Some(&track) = self.track_of.get(key) {
             return track;
         }
-        self.tracks.push(Track::default());
+        let followed = self.tracks.len() < FOLLOWED;
+        self.tracks.push(Track::new(followed));
         self.track_of.insert(key.to_owned(), self.tracks.len() - 1);
         self.tracks.len() - 1
     }

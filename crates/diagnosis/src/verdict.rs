@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
 use crate::rule::{Bottleneck, Severity};
+use crate::trends::Trend;
 
 /// What one pack says of a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,6 +46,12 @@ pub struct Verdict {
     pub notes: Vec<Remark>,
     /// What limits the certainty of all this.
     pub certainty_limits: Vec<String>,
+    /// Where the judged quantities are heading, those that matter first; empty
+    /// on windows under an hour.
+    pub trends: Vec<Trend>,
+    /// How many questions were asked of the log to find them; significance
+    /// stands against that number.
+    pub trend_questions: usize,
     /// What was watched.
     pub window: Span,
 }

@@ -5,6 +5,7 @@
 use diskwright_base::{Frame, Tick};
 
 use crate::lanes::Sums;
+use crate::trends::timeline::Buckets;
 
 /// Points of a sparkline at most.
 pub(crate) const POINTS: usize = 60;
@@ -82,9 +83,16 @@ pub(crate) struct Track {
     current: Sums,
     bucket: usize,
     doublings: u32,
+    /// The same by the clock, for trends; `None` for a series too many.
+    pub buckets: Option<Buckets>,
 }
 
 impl Track {
+    /// A track; `followed` where trends are to be found in it.
+    pub fn new(followed: bool) -> Track {
+        Track { buckets: followed.then(Buckets::default), ..Track::default() }
+    }
+
     /// Adds a chunk's columns; `number` is that of the chunk's first tick.
     pub fn add(&mut self, number: usize, segments: &[Segment], values: &[f64], weights: &[f64]) {
         for segment in segments {
@@ -108,28 +116,26 @@ impl Track {
 
     /// Puts the current bucket to the complete ones.
     fn close(&mut self) {
-        if self.done.len() <= self.bucket {
-            self.done.resize(self.bucket + 1, (0.0, 0.0));
-        }
-        let (product, weight) = &mut self.done[self.bucket];
-        *product += self.current.product();
-        *weight += self.current.weight();
-        self.current = Sums::default();
+        put(&mut self.done, self.bucket, std::mem::take(&mut self.current));
+    }
+
+    /// All buckets, the current one too.
+    fn buckets_so_far(&self) -> Vec<(f64, f64)> {
+        let mut done = self.done.clone();
+        put(&mut done, self.bucket, self.current);
+        done
     }
 
     /// Mean over the window; `None` where there was nothing to measure.
     pub fn mean(&self) -> Option<f64> {
-        let mut track = self.clone();
-        track.close();
-        let (product, weight) = track.done.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let all = self.buckets_so_far();
+        let (product, weight) = all.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
         (weight > 0.0).then(|| product / weight)
     }
 
     /// Means of at most [`POINTS`] parts of the window, `None` for a gap.
     pub fn points(&self) -> Vec<Option<f64>> {
-        let mut track = self.clone();
-        track.close();
-        let buckets = track.done;
+        let buckets = self.buckets_so_far();
         let step = buckets.len().div_ceil(POINTS).max(1);
         let mean = |part: &[(f64, f64)]| {
             let (product, weight) = part.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -137,6 +143,15 @@ impl Track {
         };
         buckets.chunks(step).map(mean).collect()
     }
+}
+
+fn put(done: &mut Vec<(f64, f64)>, bucket: usize, sums: Sums) {
+    if done.len() <= bucket {
+        done.resize(bucket + 1, (0.0, 0.0));
+    }
+    let (product, weight) = &mut done[bucket];
+    *product += sums.product();
+    *weight += sums.weight();
 }
 
 #[cfg(test)]

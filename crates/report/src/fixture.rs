@@ -231,6 +231,8 @@ pub(crate) fn verdict() -> Verdict {
             },
         ],
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
+        trends: Vec::new(),
+        trend_questions: 0,
         window: Span {
             from: "2026-11-21T22:20:11Z".into(),
             to: "2026-11-21T22:25:11Z".into(),

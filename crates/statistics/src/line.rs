@@ -8,7 +8,7 @@
 //! interval estimation", Journal of the Royal Statistical Society B 16, 1954).
 
 use crate::distribution::{student, student_limit};
-use crate::memory::{effective, freedom, memory};
+use crate::memory::{freedom, left, memory};
 use crate::{ERROR, Point, blocks, is_positive};
 
 /// A line through means of blocks.
@@ -61,9 +61,10 @@ impl Line {
         let slope = product / width;
         let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.at_s - middle_s)).collect();
         let residual: f64 = points.iter().zip(&off).map(|(p, off)| weight(p) * off * off).sum();
-        let memory = memory(&off, 2);
-        let left = effective(count, memory) - 2.0;
-        let scatter = if left > 0.0 { residual / left } else { f64::INFINITY };
+        // what rounding leaves has a memory of its own
+        let exact = residual <= 1e-20 * slope * slope * width;
+        let memory = if exact { 0.0 } else { memory(&off, 2) };
+        let scatter = residual / left(count, memory, 2.0);
         let df = freedom(count, memory, 2.0);
         let (variance_slope, reach) = (scatter / width, student_limit(ERROR, df));
         let half = if scatter == 0.0 { 0.0 } else { reach * variance_slope.sqrt() };
@@ -93,10 +94,6 @@ impl Line {
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
         let at_s = (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|at| *at >= from_s && at.is_finite());
         let reach = self.reach * self.reach;
-        if !(reach * self.variance_slope).is_finite() {
-            // nothing is known of the slope: it may be any
-            return Crossing { at_s, earliest_s: Some(from_s), latest_s: None };
-        }
         // (gap + slope u)² = reach² (variance_level + variance_slope u²)
         let a = slope * slope - reach * self.variance_slope;
         let b = gap * slope;
@@ -245,6 +242,23 @@ mod tests {
             let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
             assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
         }
+    }
+
+    #[test]
+    fn a_walk_without_aim_has_no_slope_and_a_smooth_curve_has() {
+        let mut noise = Noise::new(17);
+        let walk = |noise: &mut Noise| {
+            let mut at = 0.0;
+            points((0..2000).map(|_| {
+                at += noise.normal();
+                at
+            }))
+        };
+        let runs = 500;
+        let told = (0..runs).filter(|_| Line::fit(&blocks::blocks(&walk(&mut noise))).unwrap().chance < 0.05).count();
+        assert!(told <= 30, "{told} of {runs}");
+        let curve = Line::fit(&points((0..48).map(|i| f64::from(i) + 0.001 * f64::from(i * i)))).unwrap();
+        assert!(curve.chance < 0.05, "{curve:?}");
     }
 
     #[test]

@@ -39,11 +39,16 @@ pub fn effective(count: f64, memory: f64) -> f64 {
 /// `2 / (1 - r²) / sqrt(count)` of itself (delta method), which is worth
 /// `count (1 - r²)² / 2` degrees; the two variances add up as Satterthwaite, "An
 /// approximate distribution of estimates of variance components", Biometrics
-/// Bulletin 2 (1946), adds them. 0 or less where nothing is left.
+/// Bulletin 2 (1946), adds them. Never below 1, where only what leaves next to nothing unexplained
+/// is significant (of a line, 99.4 % must be explained for a chance of 5 %).
 pub fn freedom(count: f64, memory: f64, fitted: f64) -> f64 {
-    let values = effective(count, memory) - fitted;
     let known = count * (1.0 - memory * memory).powi(2) / 2.0;
-    if values > 0.0 { 1.0 / (1.0 / values + 1.0 / known) } else { values }
+    (1.0 / (1.0 / left(count, memory, fitted) + 1.0 / known)).max(1.0)
+}
+
+/// Independent values left after a fit with `fitted` parameters; at least 1.
+pub fn left(count: f64, memory: f64, fitted: f64) -> f64 {
+    (effective(count, memory) - fitted).max(1.0)
 }
 
 #[cfg(test)]
@@ -67,7 +72,7 @@ mod tests {
         // 48 blocks, r = 0.5: 16 values less 2 are 14; the memory is known like 48 x 0.5625 / 2 = 13.5
         let both = 14.0 * 13.5 / (14.0 + 13.5);
         assert!((freedom(48.0, 0.5, 2.0) - both).abs() < 1e-12);
-        assert!(freedom(8.0, 0.9, 2.0) < 0.0);
+        assert_eq!((freedom(8.0, 0.9, 2.0), left(8.0, 0.9, 2.0), left(48.0, 0.5, 2.0)), (1.0, 1.0, 14.0));
     }
 
     #[test]

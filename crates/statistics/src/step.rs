@@ -8,7 +8,7 @@
 //! count independent values ([`crate::memory`]).
 
 use crate::distribution::student;
-use crate::memory::{effective, freedom, memory};
+use crate::memory::{freedom, left, memory};
 use crate::{Point, blocks, is_positive};
 
 /// A step.
@@ -78,8 +78,7 @@ impl Cut {
         let all = Sums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
         let mut cut = Cut { left, right, gain: sides[0].gain(&all), residual: 0.0 };
         let scale = blocks::equal_count(&cut.kept(blocks)) / all.weight;
-        let squares = cut.off(blocks).into_iter().zip(cut.kept(blocks)).map(|(off, b)| b.weight * off * off);
-        cut.residual = scale * squares.sum::<f64>();
+        cut.residual = scale * cut.squares(blocks);
         cut.gain *= scale;
         cut
     }
@@ -93,6 +92,10 @@ impl Cut {
         self.kept(blocks).iter().enumerate().map(|(at, b)| b.value - levels[usize::from(at >= self.left)]).collect()
     }
 
+    fn squares(&self, blocks: &[Point]) -> f64 {
+        self.off(blocks).into_iter().zip(self.kept(blocks)).map(|(off, b)| b.weight * off * off).sum()
+    }
+
     fn strength(&self) -> f64 {
         if self.gain > 0.0 { self.gain / self.residual } else { 0.0 }
     }
@@ -103,12 +106,10 @@ impl Cut {
             return 1.0;
         }
         // two levels and the place are fitted
-        let (count, memory) = (blocks::equal_count(&self.kept(blocks)), memory(&self.off(blocks), 3));
-        let left = effective(count, memory) - 3.0;
-        if left <= 0.0 {
-            return 1.0;
-        }
-        student((self.gain / (self.residual / left)).sqrt(), freedom(count, memory, 3.0))
+        let count = blocks::equal_count(&self.kept(blocks));
+        // what rounding leaves has a memory of its own
+        let memory = if self.residual <= 1e-20 * self.gain { 0.0 } else { memory(&self.off(blocks), 3) };
+        student((self.gain / (self.residual / left(count, memory, 3.0))).sqrt(), freedom(count, memory, 3.0))
     }
 }
 
@@ -141,7 +142,10 @@ pub fn find(points: &[Point], blocks: &[Point]) -> Option<Step> {
     let cuts = (SIDE..=last).flat_map(|cut| [(cut, cut), (cut, cut + 1)]).filter(|&(_, right)| right <= last);
     let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::of(blocks, left, right)).collect();
     let best_cut = tried.iter().max_by(|a, b| a.strength().total_cmp(&b.strength()))?;
-    let (cut, residual) = (best_cut.left, best_cut.residual);
+    let cut = best_cut.left;
+    // on the scale of all blocks; the place of the step explains the one left out
+    let share = blocks::equal_count(blocks) / sums(blocks).weight;
+    let residual = share * best_cut.squares(blocks);
     let chance = (tried.len() as f64 * best_cut.chance(blocks)).min(1.0);
     // one block to either side of the cut
     let near = blocks[cut - 1].at_s.min(blocks[cut - 2].at_s)..=blocks[(cut + 1).min(blocks.len() - 1)].at_s;

@@ -1,0 +1,103 @@
+//! One series taken apart: rhythm, then what is left of it as a line or a step.
+
+use diskwright_statistics::{Line, Period, Point, Rhythm, Step, blocks, rhythm, step};
+
+use super::timeline::Filled;
+
+/// Points below which nothing is said of a series: noise that remembers cannot
+/// be told from a trend in fewer.
+pub(crate) const LEAST_POINTS: usize = 48;
+/// A Monday's midnight, nanoseconds since 1970.
+const MONDAY_NS: i64 = 4 * 86_400_000_000_000;
+const WEEK_NS: i64 = 604_800_000_000_000;
+/// A rhythm that is at least this certain is taken out before the rest is looked at.
+const SURE: f64 = 0.01;
+
+/// What a series does over the window.
+#[derive(Clone, Debug)]
+pub(crate) struct Analysis {
+    /// The points, seconds since `origin_ns`.
+    pub points: Vec<Point>,
+    pub origin_ns: i64,
+    pub mean: f64,
+    /// `None` for a series that never changes.
+    pub line: Option<Line>,
+    pub step: Option<Step>,
+    pub rhythms: Vec<Rhythm>,
+}
+
+/// What describes a series best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Best {
+    Line,
+    Step,
+}
+
+impl Analysis {
+    /// `None` where there are too few points.
+    pub fn of(filled: &[Filled]) -> Option<Analysis> {
+        if filled.len() < LEAST_POINTS {
+            return None;
+        }
+        // a clock that starts on a Monday at midnight, for rhythms
+        let first = filled[0].time_ns;
+        let origin_ns = first - (first - MONDAY_NS).rem_euclid(WEEK_NS);
+        let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
+        let mut points: Vec<Point> = filled
+            .iter()
+            .map(|f| Point { at_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+            .filter(|p| p.value.is_finite() && p.weight.is_finite())
+            .collect();
+        if points.len() < LEAST_POINTS {
+            return None;
+        }
+        let mean = blocks::mean(&points);
+        if blocks::is_still(&points) {
+            return Some(Analysis { points, origin_ns, mean, line: None, step: None, rhythms: Vec::new() });
+        }
+        let spacing = spacing(&points);
+        let rhythms: Vec<Rhythm> =
+            Period::ALL.into_iter().filter_map(|period| rhythm::find(&points, period, spacing)).collect();
+        let whole = points.clone();
+        for rhythm in rhythms.iter().filter(|r| r.chance < SURE) {
+            points.iter_mut().for_each(|p| p.value -= rhythm.at(p.at_s));
+        }
+        let blocks = blocks::blocks(&points);
+        let (line, step) = (Line::fit(&blocks), step::find(&points, &blocks));
+        Some(Analysis { points: whole, origin_ns, mean, line, step, rhythms })
+    }
+
+    /// Whether a line or a step leaves less unexplained. A step has the place
+    /// as a third number to fit, for which it must be better (Bayesian
+    /// information criterion, Schwarz, Annals of Statistics 6, 1978).
+    pub fn best(&self) -> Best {
+        let (Some(line), Some(step)) = (&self.line, &self.step) else { return Best::Line };
+        let count = blocks::BLOCKS as f64;
+        if step.residual * (count.ln() / count).exp() < line.residual { Best::Step } else { Best::Line }
+    }
+
+    /// Nanoseconds since 1970 of a moment on the points' clock; `None` beyond
+    /// what a time can say.
+    pub fn time_ns(&self, at_s: f64) -> Option<i64> {
+        let ns = self.origin_ns as f64 + at_s * 1e9;
+        // the year 2200
+        (ns.is_finite() && ns.abs() < 7.26e18).then_some(ns as i64)
+    }
+
+    /// The last point's moment on the points' clock.
+    pub fn end_s(&self) -> f64 {
+        self.points.last().map_or(0.0, |p| p.at_s)
+    }
+
+    /// Length from the first to the last point.
+    pub fn span_s(&self) -> f64 {
+        self.end_s() - self.points.first().map_or(0.0, |p| p.at_s)
+    }
+}
+
+/// How far neighbouring points lie apart, in the middle of all.
+fn spacing(points: &[Point]) -> f64 {
+    let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
+    apart.sort_by(f64::total_cmp);
+    apart.get(apart.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,106 @@
+//! Which quantities are followed, against which of their limits, and in which
+//! order they are told.
+
+use std::collections::BTreeMap;
+
+use super::timeline::Filled;
+use super::{Shape, Trend};
+use crate::judge::Judge;
+use crate::rule::{Condition, Limit, Over, Rule};
+
+/// A condition of a rule at an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged<'a> {
+    pub rule: &'a Rule,
+    pub condition: &'a Condition,
+    /// The limit; where it is a counter, its mean over the window.
+    pub limit: f64,
+    /// The rule is told by this condition: the first of `all`, or one of `any` alone.
+    pub leads: bool,
+}
+
+impl Judged<'_> {
+    /// Whether the condition holds at a value.
+    pub fn holds(&self, value: f64) -> bool {
+        self.condition.compare.holds(value, self.limit)
+    }
+
+    /// Whether a slope leads towards the limit.
+    fn ahead(&self, now: f64, slope: f64) -> bool {
+        !self.holds(now) && if self.condition.compare.is_upper() { slope > 0.0 } else { slope < 0.0 }
+    }
+}
+
+/// A quantity at an instance, with all that judges it.
+pub(crate) struct Subject<'a> {
+    pub instance: String,
+    pub filled: Vec<Filled>,
+    judged: Vec<Judged<'a>>,
+}
+
+impl<'a> Subject<'a> {
+    /// The limit to look at: one that the slope leads to, of a rule that is told
+    /// by it and blames something; the nearest of these.
+    pub fn next(&self, now: f64, slope: f64) -> &Judged<'a> {
+        let worth = |j: &Judged<'_>| (j.ahead(now, slope), !j.holds(now), j.leads, j.rule.weight > 0.0);
+        let better = |a: &&Judged<'_>, b: &&Judged<'_>| {
+            let nearer = (b.limit - now).abs().total_cmp(&(a.limit - now).abs());
+            worth(a).cmp(&worth(b)).then(nearer)
+        };
+        // never empty: a subject is made by what judges it. The first of equals
+        self.judged.iter().rev().max_by(better).unwrap_or(&self.judged[0])
+    }
+}
+
+/// The quantities that a pack's rules judge at each tick, each once.
+pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
+    let rules = &judge.packs[pack].rules;
+    let mut by_track: BTreeMap<usize, (Option<&str>, Vec<Judged<'_>>)> = BTreeMap::new();
+    for stream in judge.states.streams.iter().filter(|s| s.pack == pack) {
+        let rule = &rules[stream.rule];
+        for (at, condition) in rule.conditions().enumerate() {
+            let state = &stream.conditions[at];
+            // an amount in a tick is of the tick's length, which may change
+            let of_ticks = condition.over == Over::Tick && !condition.is_of_window() && !state.adds_up;
+            let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(judge, condition, state)) else {
+                continue;
+            };
+            let own = condition.quantity.counter.object == rule.object;
+            let (instance, judged) = by_track.entry(track).or_default();
+            if own {
+                *instance = Some(&stream.instance);
+            }
+            let leads = at == 0 || rule.all.is_empty();
+            if !judged.iter().any(|j| j.rule.id == rule.id && j.condition == condition) {
+                judged.push(Judged { rule, condition, limit, leads });
+            }
+        }
+    }
+    let filled = |track: usize| judge.states.tracks[track].buckets.as_ref().map(|b| b.filled());
+    let subject = |(track, (instance, judged)): (usize, (Option<&str>, Vec<_>))| {
+        Some(Subject { instance: instance.unwrap_or_default().to_owned(), filled: filled(track)?, judged })
+    };
+    by_track.into_iter().filter_map(subject).collect()
+}
+
+fn limit(judge: &Judge, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
+    let limit = match &condition.limit {
+        Limit::Number(number) => *number,
+        Limit::Counter { times, .. } => judge.states.tracks[state.limit_track?].mean()? * times,
+    };
+    limit.is_finite().then_some(limit)
+}
+
+/// Told first: what matters, the next to cross a limit before the rest, then
+/// steps, lines and rhythms; by name among equals.
+pub(crate) fn order(trend: &Trend) -> (bool, bool, String, u8, String, String) {
+    let kind = match trend.shape {
+        Shape::Step => 0,
+        Shape::Line => 1,
+        Shape::Flat if trend.rhythm.is_some() => 2,
+        Shape::Flat => 3,
+    };
+    let crosses = trend.crosses.clone().filter(|_| trend.matters);
+    let when = crosses.clone().unwrap_or_default();
+    (!trend.matters, crosses.is_none(), when, kind, trend.counter.clone(), trend.instance.clone())
+}

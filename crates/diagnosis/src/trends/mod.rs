@@ -1,0 +1,277 @@
+//! Where the quantities that the rules judge are heading, and what changed: a
+//! slope with its interval, when it would cross the rule's limit, a step, a
+//! rhythm. Noise is guarded against twice: intervals honour that samples
+//! depend on their neighbours ([`diskwright_statistics`]), and what is called
+//! significant stands against the number of questions asked of the whole log.
+
+mod analysis;
+mod choose;
+pub(crate) mod timeline;
+
+use diskwright_statistics::{ERROR, Period, many};
+use serde::Serialize;
+
+use crate::judge::Judge;
+use crate::outcome::unit_of;
+use crate::rule::Bottleneck;
+use crate::time::rfc3339;
+use analysis::{Analysis, Best};
+use choose::{Judged, Subject, subjects};
+
+/// Windows shorter than this have no trends, seconds.
+pub const LEAST_WINDOW_S: f64 = 3600.0;
+/// Points of a series that is shown.
+const POINTS: usize = 60;
+const DAY_S: f64 = 86_400.0;
+/// A crossing further off than this many windows is not worth telling of.
+const HORIZON: f64 = 10.0;
+
+/// Where a judged quantity of an instance is heading.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trend {
+    /// The leading counter's id.
+    pub counter: String,
+    /// The quantity in full.
+    pub quantity: String,
+    /// Instance; empty for the machine.
+    pub instance: String,
+    /// Unit of all values.
+    pub unit: String,
+    /// The rule whose limit is looked at: the next to be crossed.
+    pub rule: String,
+    /// What the rule says when it holds.
+    pub title: String,
+    /// What the rule blames.
+    pub bottleneck: Bottleneck,
+    /// `above`, `at_least`, `below` or `at_most`.
+    pub compare: &'static str,
+    /// The rule's limit.
+    pub limit: f64,
+    /// `line`, `step` or `flat`: what describes it best.
+    pub shape: Shape,
+    /// The level at the window's end: of the line, since the step, or the mean.
+    pub now: f64,
+    /// Growth a day of the straight line.
+    pub slope_per_day: f64,
+    /// Lower end of its 95 % interval; `null` where nothing can be said.
+    pub slope_low: Option<f64>,
+    /// Upper end.
+    pub slope_high: Option<f64>,
+    /// Chance that noise alone gives such a slope somewhere in the log.
+    pub slope_significance: f64,
+    /// When the line crosses the limit, RFC 3339; only for a `line`.
+    pub crosses: Option<String>,
+    /// Not before this moment, by the interval.
+    pub crosses_earliest: Option<String>,
+    /// Not after this one; `null` where the slope could be none.
+    pub crosses_latest: Option<String>,
+    /// The step, where there is one.
+    pub step: Option<StepSeen>,
+    /// The rhythm, where there is one.
+    pub rhythm: Option<RhythmSeen>,
+    /// Significant and large enough to be told on the screen.
+    pub matters: bool,
+    /// The quantity over the window in at most 60 points, `null` for a gap;
+    /// empty where nothing significant was found.
+    pub series: Vec<Option<f64>>,
+}
+
+/// What describes a series best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// It grows or falls steadily.
+    Line,
+    /// It changed its level once.
+    Step,
+    /// Nothing but noise, or a rhythm.
+    Flat,
+}
+
+/// A change of level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepSeen {
+    /// When, RFC 3339.
+    pub at: String,
+    /// Mean until then.
+    pub before: f64,
+    /// Mean since then.
+    pub after: f64,
+    /// Chance that noise alone looks like it somewhere in the log.
+    pub significance: f64,
+}
+
+/// What comes back by the day or week.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RhythmSeen {
+    /// `day` or `week`.
+    pub period: &'static str,
+    /// Share of the variance about the trend that it explains.
+    pub share: f64,
+    /// When it is highest: `14:00` (UTC) or a day of the week.
+    pub peak: String,
+    /// How far its highest part lies above the lowest.
+    pub swing: f64,
+    /// Chance that noise alone looks like it somewhere in the log.
+    pub significance: f64,
+}
+
+/// All trends of a pack, those that matter first; and the number of questions
+/// that significance stands against. Empty on windows under an hour.
+pub(crate) fn trends(judge: &Judge, pack: usize) -> (Vec<Trend>, usize) {
+    let span_s = (judge.window.to_ns as f64 - judge.window.from_ns as f64) / 1e9;
+    // a recording of an hour may lack a tick
+    if span_s < LEAST_WINDOW_S * 0.99 {
+        return (Vec::new(), 0);
+    }
+    let subjects = subjects(judge, pack);
+    let found: Vec<(&Subject<'_>, Analysis)> =
+        subjects.iter().filter_map(|s| Some((s, Analysis::of(&s.filled)?))).collect();
+    let mut chances = Vec::new();
+    let mut starts = Vec::new();
+    for (_, analysis) in &found {
+        starts.push(chances.len());
+        let line = analysis.line.as_ref().map_or(f64::NAN, |l| l.chance);
+        let step = analysis.step.as_ref().map_or(f64::NAN, |s| s.chance);
+        chances.extend([line, step]);
+        chances.extend(analysis.rhythms.iter().map(|r| r.chance));
+    }
+    let asked = chances.iter().filter(|c| !c.is_nan()).count();
+    let adjusted = many::holm(&chances);
+    let mut list: Vec<Trend> = found
+        .iter()
+        .zip(&starts)
+        .map(|((subject, analysis), &start)| {
+            told(subject, analysis, &adjusted[start..], (judge.window.from_ns, judge.window.to_ns))
+        })
+        .collect();
+    list.sort_by_cached_key(choose::order);
+    (list, asked)
+}
+
+/// One trend; `adjusted` begins with the chances of its line, step and rhythms.
+fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
+    let significance = |at: usize| if adjusted[at].is_nan() { 1.0 } else { adjusted[at] };
+    let (of_line, of_step) = (significance(0), significance(1));
+    let shape = match analysis.best() {
+        _ if of_line.min(of_step) >= ERROR => Shape::Flat,
+        Best::Line => Shape::Line,
+        Best::Step => Shape::Step,
+    };
+    let end_s = analysis.end_s();
+    let line = analysis.line.as_ref();
+    let now = match (shape, line, &analysis.step) {
+        (Shape::Line, Some(line), _) => line.at(end_s),
+        (Shape::Step, _, Some(step)) => step.after,
+        _ => analysis.mean,
+    };
+    let slope = line.map_or(0.0, |l| l.slope);
+    let judged = subject.next(now, slope);
+    let finite = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
+    let interval = line.map_or((0.0, 0.0), |l| l.interval);
+    let mut trend = Trend {
+        counter: judged.condition.quantity.counter.id.clone(),
+        quantity: judged.condition.quantity.text(),
+        instance: subject.instance.clone(),
+        unit: unit_of(judged.condition),
+        rule: judged.rule.id.clone(),
+        title: judged.rule.title.clone(),
+        bottleneck: judged.rule.bottleneck,
+        compare: judged.condition.compare.name(),
+        limit: judged.limit,
+        shape,
+        now,
+        slope_per_day: slope * DAY_S,
+        slope_low: finite(interval.0),
+        slope_high: finite(interval.1),
+        slope_significance: of_line,
+        crosses: None,
+        crosses_earliest: None,
+        crosses_latest: None,
+        step: step_seen(analysis, shape, of_step),
+        rhythm: rhythm_seen(analysis, adjusted),
+        matters: false,
+        series: Vec::new(),
+    };
+    crossing(&mut trend, judged, analysis);
+    trend.matters = matters(&trend, judged, analysis);
+    if shape != Shape::Flat || trend.rhythm.is_some() {
+        trend.series = series(analysis, window);
+    }
+    trend
+}
+
+fn step_seen(analysis: &Analysis, shape: Shape, significance: f64) -> Option<StepSeen> {
+    let step = analysis.step.as_ref().filter(|_| shape == Shape::Step)?;
+    let at = rfc3339(analysis.time_ns(step.at_s)?);
+    Some(StepSeen { at, before: step.before, after: step.after, significance })
+}
+
+/// The stronger of the significant rhythms.
+fn rhythm_seen(analysis: &Analysis, adjusted: &[f64]) -> Option<RhythmSeen> {
+    const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR);
+    let (rhythm, chance) = each.max_by(|a, b| a.0.share.total_cmp(&b.0.share))?;
+    let peak_s = rhythm.peak_s();
+    let (period, peak) = match rhythm.period {
+        Period::Day => ("day", format!("{:02}:00", (peak_s / 3600.0) as u32)),
+        Period::Week => ("week", DAYS[((peak_s / DAY_S) as usize).min(6)].to_owned()),
+    };
+    let known = || rhythm.profile.iter().copied().filter(|v| !v.is_nan());
+    let swing = known().fold(f64::NEG_INFINITY, f64::max) - known().fold(f64::INFINITY, f64::min);
+    Some(RhythmSeen { period, share: rhythm.share, peak, swing, significance: *chance })
+}
+
+/// When the limit is crossed. After a step there is no line to follow, and what
+/// is beyond the limit already crosses nothing.
+fn crossing(trend: &mut Trend, judged: &Judged<'_>, analysis: &Analysis) {
+    let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != Shape::Step) else { return };
+    let end_s = analysis.end_s();
+    if judged.holds(trend.now) || judged.holds(line.at(end_s)) {
+        return;
+    }
+    let crossing = line.crossing(judged.limit, end_s);
+    let moment = |at_s: Option<f64>| at_s.and_then(|at| analysis.time_ns(at)).map(rfc3339);
+    trend.crosses_earliest = moment(crossing.earliest_s);
+    if trend.shape == Shape::Line {
+        trend.crosses = moment(crossing.at_s);
+        trend.crosses_latest = moment(crossing.latest_s).filter(|_| trend.crosses.is_some());
+    }
+}
+
+/// Whether it is worth a line on the screen: it will cross the limit of a rule
+/// soon, or it changed by much of what it is and of what the rule minds.
+fn matters(trend: &Trend, judged: &Judged<'_>, analysis: &Analysis) -> bool {
+    if !judged.leads {
+        return false;
+    }
+    // a change counts against the limit, or against the way to it
+    let scale = judged.limit.abs().max((judged.limit - analysis.mean).abs());
+    let large = |change: f64, of: f64| change.abs() >= 0.2 * of.abs() && change.abs() >= 0.1 * scale;
+    match trend.shape {
+        Shape::Line => {
+            let soon = analysis.end_s() + HORIZON * analysis.span_s();
+            let line_at = analysis.line.as_ref().map(|l| l.crossing(judged.limit, analysis.end_s()));
+            let crosses = line_at.and_then(|c| c.at_s).is_some_and(|at| at <= soon);
+            let change = trend.slope_per_day / DAY_S * analysis.span_s();
+            (trend.crosses.is_some() && crosses) || large(change, analysis.mean)
+        }
+        Shape::Step => {
+            trend.step.as_ref().is_some_and(|s| large(s.after - s.before, s.before.abs().max(s.after.abs())))
+        }
+        Shape::Flat => trend.rhythm.as_ref().is_some_and(|r| r.share >= 0.3 && large(r.swing, analysis.mean)),
+    }
+}
+
+/// The quantity over the window, in even parts of its time.
+fn series(analysis: &Analysis, (from_ns, to_ns): (i64, i64)) -> Vec<Option<f64>> {
+    let mut parts = vec![(0.0, 0.0); POINTS];
+    let span = to_ns as f64 - from_ns as f64;
+    for p in &analysis.points {
+        let Some(time_ns) = analysis.time_ns(p.at_s) else { continue };
+        let place = ((time_ns as f64 - from_ns as f64) / span * POINTS as f64).max(0.0) as usize;
+        let part = &mut parts[place.min(POINTS - 1)];
+        *part = (part.0 + p.value * p.weight, part.1 + p.weight);
+    }
+    parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect()
+}

@@ -1,0 +1,225 @@
+//! Buckets of time for trends. Their width doubles as the window grows, so that
+//! a series never has more than [`MOST`] of them, and they are cut by the clock
+//! and not by the number of ticks, so that a gap stays as long as it was.
+
+use diskwright_base::Frame;
+
+use crate::lanes::Sums;
+use crate::window::start_of;
+
+/// Buckets of a series at most.
+pub(crate) const MOST: i64 = 2048;
+/// The first width: an hour halved twelve times (0.88 s), so that widths divide
+/// hours, and hours whole days.
+const FIRST_NS: i64 = 3_600_000_000_000 / 4096;
+
+/// Where the buckets lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    doublings: u32,
+    /// First and last bucket in use.
+    range: Option<(i64, i64)>,
+}
+
+/// Ticks of a chunk that fall into one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub start: usize,
+    pub end: usize,
+    /// Number of the bucket, counted from 1970 in widths of now.
+    pub bucket: i64,
+    pub doublings: u32,
+}
+
+impl Timeline {
+    /// Makes room for a window beforehand, so that no bucket is too narrow at first.
+    pub fn expect(&mut self, (from_ns, to_ns): (i64, i64)) {
+        if to_ns >= from_ns {
+            self.reach(from_ns);
+            self.reach(to_ns);
+        }
+    }
+
+    /// The bucket of a moment; widens all buckets where it lies too far off.
+    fn reach(&mut self, time_ns: i64) -> i64 {
+        let narrow = time_ns.div_euclid(FIRST_NS);
+        loop {
+            let at = narrow >> self.doublings;
+            let (low, high) = self.range.map_or((at, at), |(low, high)| (low.min(at), high.max(at)));
+            if high - low < MOST {
+                self.range = Some((low, high));
+                return at;
+            }
+            self.doublings += 1;
+            self.range = self.range.map(|(low, high)| (low >> 1, high >> 1));
+        }
+    }
+
+    /// Cuts the ticks `range` of a frame by bucket: each tick goes where its
+    /// middle lies.
+    pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<Stretch>) {
+        stretches.clear();
+        for (at, tick) in frame.ticks()[range].iter().enumerate() {
+            let start = start_of(tick);
+            let bucket = self.reach(start + (tick.time_ns.saturating_sub(start)) / 2);
+            let doublings = self.doublings;
+            match stretches.last_mut() {
+                Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = at + 1,
+                _ => stretches.push(Stretch { start: at, end: at + 1, bucket, doublings }),
+            }
+        }
+    }
+}
+
+/// Sums of one series by bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buckets {
+    /// Number of the first cell's bucket.
+    first: i64,
+    doublings: u32,
+    /// Sum of products and sum of weights.
+    cells: Vec<(f64, f64)>,
+    current: Sums,
+    /// Bucket of the current sums.
+    at: Option<i64>,
+}
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Filled {
+    /// Middle of the bucket, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    pub value: f64,
+    pub weight: f64,
+}
+
+impl Buckets {
+    /// Adds a chunk's columns; `number` is that of the chunk's first tick.
+    pub fn add(&mut self, number: usize, stretches: &[Stretch], values: &[f64], weights: &[f64]) {
+        for stretch in stretches {
+            if self.at != Some(stretch.bucket) || self.doublings != stretch.doublings {
+                self.settle();
+                self.widen(stretch.doublings);
+                self.at = Some(stretch.bucket);
+            }
+            let range = stretch.start..stretch.end;
+            self.current.add(number + stretch.start, &values[range.clone()], &weights[range]);
+        }
+    }
+
+    /// Puts the current sums to their bucket.
+    fn settle(&mut self) {
+        let sums = std::mem::take(&mut self.current);
+        let Some(bucket) = self.at.take().filter(|_| sums.weight() > 0.0) else { return };
+        if self.cells.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            // a second log may tell of a time before the first
+            let before = (self.first - bucket) as usize;
+            self.cells.splice(..0, std::iter::repeat_n((0.0, 0.0), before));
+            self.first = bucket;
+        }
+        let place = (bucket - self.first) as usize;
+        if self.cells.len() <= place {
+            self.cells.resize(place + 1, (0.0, 0.0));
+        }
+        let (product, weight) = &mut self.cells[place];
+        *product += sums.product();
+        *weight += sums.weight();
+    }
+
+    fn widen(&mut self, doublings: u32) {
+        while self.doublings < doublings {
+            let lone = (self.first & 1) as usize;
+            let add = |pair: &[(f64, f64)]| pair.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+            let (head, rest) = self.cells.split_at(lone.min(self.cells.len()));
+            self.cells = head.iter().copied().chain(rest.chunks(2).map(add)).collect();
+            self.first >>= 1;
+            self.doublings += 1;
+        }
+    }
+
+    /// The buckets that have a value, in the order of time.
+    pub fn filled(&self) -> Vec<Filled> {
+        let mut all = self.clone();
+        all.settle();
+        let width = FIRST_NS << all.doublings;
+        let filled = all.cells.iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
+        filled
+            .map(|(at, (product, weight))| Filled {
+                time_ns: (all.first + at as i64).saturating_mul(width).saturating_add(width / 2),
+                value: product / weight,
+                weight: *weight,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Tick};
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn frame(times: &[i64]) -> Frame {
+        let mut frame = Frame::new(Arc::new(Schema::default()), times.len());
+        times.iter().for_each(|&time_ns| frame.push(Tick { time_ns, elapsed_ns: SECOND as u64 }, &[]));
+        frame
+    }
+
+    fn run(times: &[i64], cut: usize, expected: Option<(i64, i64)>) -> Buckets {
+        let frame = frame(times);
+        let (mut timeline, mut buckets, mut stretches) = (Timeline::default(), Buckets::default(), Vec::new());
+        expected.into_iter().for_each(|e| timeline.expect(e));
+        for start in (0..times.len()).step_by(cut) {
+            let end = (start + cut).min(times.len());
+            timeline.cut(&frame, start..end, &mut stretches);
+            let values: Vec<f64> = (start..end).map(|i| 1.0 / (i as f64 + 1.5)).collect();
+            buckets.add(start, &stretches, &values, &vec![1.0; end - start]);
+        }
+        buckets
+    }
+
+    #[test]
+    fn memory_is_bounded_and_cutting_changes_not_a_bit() {
+        let times: Vec<i64> = (0..50_000).map(|i| (i + 7) * SECOND + i * i / 9).collect();
+        let whole = run(&times, times.len(), None).filled();
+        assert!((MOST / 2..=MOST).contains(&(whole.len() as i64)), "{}", whole.len());
+        let all: f64 = whole.iter().map(|f| f.weight).sum();
+        assert_eq!(all, 50_000.0);
+        for cut in [1, 3, 256, 9_999] {
+            assert_eq!(run(&times, cut, None).filled(), whole, "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn a_gap_stays_as_long_as_it_was() {
+        let times: Vec<i64> = (0..100).map(|i| if i < 50 { i * SECOND } else { (i + 500) * SECOND }).collect();
+        let filled = run(&times, 64, Some((0, 600 * SECOND))).filled();
+        let gap = filled.windows(2).map(|w| w[1].time_ns - w[0].time_ns).max().unwrap();
+        assert!((gap - 501 * SECOND).abs() < 3 * SECOND, "{gap}");
+    }
+
+    #[test]
+    fn time_may_go_back_and_far() {
+        let there_and_back = [100, 101, 5, 6, 100, 3].map(|s| s * SECOND);
+        let filled = run(&there_and_back, 2, None).filled();
+        assert_eq!(filled.iter().map(|f| f.weight).sum::<f64>(), 6.0);
+        assert!(filled.windows(2).all(|w| w[0].time_ns < w[1].time_ns));
+        let wild = [i64::MAX, i64::MIN, 0, i64::MAX / 2, -1];
+        let filled = run(&wild, 1, None).filled();
+        assert_eq!(filled.iter().map(|f| f.weight).sum::<f64>(), 5.0);
+    }
+
+    #[test]
+    fn buckets_divide_the_hour() {
+        for doublings in 0..13 {
+            assert_eq!(3600 * SECOND % (FIRST_NS << doublings), 0);
+        }
+    }
+}

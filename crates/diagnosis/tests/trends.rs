@@ -1,0 +1,225 @@
+//! Trends on series of known truth: what is there is found within its
+//! interval, and noise is not.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use diskwright_base::{Frame, Schema, Series, Tick};
+use diskwright_diagnosis::trends::{Shape, Trend};
+use diskwright_diagnosis::{Judge, Options, Verdict};
+
+const DAY: f64 = 86_400.0;
+
+/// Normal numbers, the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    fn even(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        let (a, b) = (1.0 - self.even(), self.even());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+
+    /// A first-order autoregression of deviation 1.
+    fn remembering(&mut self, r: f64, count: usize) -> Vec<f64> {
+        let mut value = self.normal();
+        let fresh = (1.0 - r * r).sqrt();
+        let mut next = || {
+            let now = value;
+            value = r * value + fresh * self.normal();
+            now
+        };
+        (0..count).map(|_| next()).collect()
+    }
+}
+
+/// Ends of ticks in seconds since the start, with the length of each.
+fn even(every_s: f64, count: usize) -> Vec<(f64, f64)> {
+    (1..=count).map(|i| (i as f64 * every_s, every_s)).collect()
+}
+
+fn judged(rules: &str, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) -> Verdict {
+    let of = |s: &(&str, &str, Vec<f64>)| Series { counter: s.0.into(), instance: s.1.into(), scale: 1.0 };
+    let schema = Arc::new(Schema { series: series.iter().map(of).collect() });
+    let mut judge = Judge::new(vec![pack(rules)], Options::default());
+    for start in (0..ticks.len()).step_by(500) {
+        let end = (start + 500).min(ticks.len());
+        let mut frame = Frame::new(schema.clone(), 500);
+        for at in start..end {
+            let (end_s, length_s) = ticks[at];
+            let row: Vec<f64> = series.iter().map(|(_, _, values)| values[at]).collect();
+            let time_ns = START + (end_s * 1e9) as i64;
+            frame.push(Tick { time_ns, elapsed_ns: (length_s * 1e9) as u64 }, &row);
+        }
+        judge.frame(&frame);
+    }
+    judge.finish().remove(0)
+}
+
+const QUEUE: &str = "[[rule]]\nid = \"r\"\nall = [{ counter = 'avg_queue_length', above = 2 }]\n";
+
+fn queue(ticks: &[(f64, f64)], values: Vec<f64>) -> Trend {
+    let verdict = judged(QUEUE, ticks, &[("physical_disk.avg_queue_length", "sda", values)]);
+    assert_eq!(verdict.trends.len(), 1, "{:?}", verdict.trends);
+    verdict.trends[0].clone()
+}
+
+/// Days since the recording's start.
+fn days(rfc3339: &Option<String>) -> f64 {
+    let text = rfc3339.as_ref().expect("a time");
+    let number = |range: std::ops::Range<usize>| text[range].parse::<f64>().expect("a number");
+    // the recording starts with January
+    assert!(text.starts_with("2026-01") || text.starts_with("2026-02"), "{text}");
+    let month = if text.starts_with("2026-02") { 31.0 } else { 0.0 };
+    month + number(8..10) - 1.0 + number(11..13) / 24.0 + number(14..16) / 1440.0
+}
+
+#[test]
+fn a_slope_is_found_with_gaps_and_ticks_of_two_lengths() {
+    // 10 days of ten minutes, then 4 of one hour; two days are missing
+    let mut ticks = even(600.0, 1440);
+    ticks.extend((1..=96).map(|i| (10.0 * DAY + f64::from(i) * 3600.0, 3600.0)));
+    ticks.retain(|(end, _)| !(4.0 * DAY..6.0 * DAY).contains(end));
+    let truth = 0.08;
+    for seed in 0..20 {
+        let noise = Noise(seed).remembering(0.8, ticks.len());
+        let values = ticks.iter().zip(noise).map(|((end, _), n)| 0.3 + truth * end / DAY + 0.1 * n).collect();
+        let trend = queue(&ticks, values);
+        assert_eq!(trend.shape, Shape::Line, "{trend:?}");
+        assert!((trend.slope_per_day - truth).abs() < 0.02 && trend.slope_significance < 1e-3, "{trend:?}");
+        // 19 of 20 intervals hold the truth; these are seeds, so the result is the same in every run
+        let wide = 0.3 * (trend.slope_high.unwrap() - trend.slope_low.unwrap());
+        assert!(trend.slope_low.unwrap() - wide < truth && truth < trend.slope_high.unwrap() + wide, "{trend:?}");
+        // 0.3 + 0.08 d = 2 on day 21.25
+        let range = days(&trend.crosses_earliest) - 1.0..=days(&trend.crosses_latest) + 1.0;
+        assert!(range.contains(&21.25) && range.contains(&days(&trend.crosses)), "{trend:?}");
+        assert!((trend.now - (0.3 + truth * 14.0)).abs() < 0.1 && trend.matters);
+        assert_eq!((trend.rule.as_str(), trend.limit, trend.instance.as_str()), ("r", 2.0, "sda"));
+    }
+}
+
+#[test]
+fn a_step_is_found_where_it_is_and_no_line_is_drawn_through_it() {
+    // an hour and a half of one second, with a quarter of an hour missing
+    let mut ticks = even(1.0, 5400);
+    ticks.retain(|(end, _)| !(1000.0..1900.0).contains(end));
+    for seed in 0..10 {
+        let noise = Noise(seed).remembering(0.9, ticks.len());
+        let level = |end: f64| if end <= 3456.0 { 0.4 } else { 1.3 };
+        let values = ticks.iter().zip(noise).map(|((end, _), n)| level(*end) + 0.1 * n).collect();
+        let trend = queue(&ticks, values);
+        assert_eq!(trend.shape, Shape::Step, "{trend:?}");
+        let step = trend.step.as_ref().unwrap();
+        assert!((step.before - 0.4).abs() < 0.05 && (step.after - 1.3).abs() < 0.05, "{step:?}");
+        assert!((days(&Some(step.at.clone())) * 1440.0 - 57.6).abs() <= 1.0, "{step:?}");
+        assert!(step.significance < 1e-3 && trend.matters && trend.now == step.after);
+        assert_eq!((trend.crosses, trend.crosses_earliest, trend.crosses_latest), (None, None, None));
+        assert!(trend.series.len() == 60 && trend.series[14].is_none(), "the gap is one: {:?}", trend.series);
+    }
+}
+
+#[test]
+fn a_day_comes_back() {
+    let ticks = even(300.0, 288 * 5);
+    let noise = Noise(7).remembering(0.9, ticks.len());
+    // highest at 15 h
+    let day = |end: f64| ((end / DAY - 0.625) * std::f64::consts::TAU).cos();
+    let values: Vec<f64> = ticks.iter().zip(&noise).map(|((end, _), n)| 1.0 + 0.6 * day(*end) + 0.1 * n).collect();
+    let trend = queue(&ticks, values);
+    let rhythm = trend.rhythm.as_ref().unwrap();
+    assert_eq!((trend.shape, rhythm.period), (Shape::Flat, "day"), "{trend:?}");
+    assert!(["13:00", "14:00", "15:00", "16:00"].contains(&rhythm.peak.as_str()), "{rhythm:?}");
+    // variance 0.18 of the rhythm; an hour's mean of the noise has less than 0.01
+    assert!(rhythm.share > 0.9 && rhythm.significance < 0.01 && (rhythm.swing - 1.2).abs() < 0.2, "{rhythm:?}");
+    assert!(trend.matters);
+    // a slope beside the rhythm is seen through it
+    let leaning = ticks.iter().zip(&noise).map(|((end, _), n)| 0.7 + 0.6 * day(*end) + 0.1 * n + 0.1 * end / DAY);
+    let trend = queue(&ticks, leaning.collect());
+    assert!(trend.shape == Shape::Line && (trend.slope_per_day - 0.1).abs() < 0.03, "{trend:?}");
+    // a day and a half tells nothing of days
+    let short = queue(&ticks[..432], ticks[..432].iter().map(|(end, _)| 1.0 + 0.6 * day(*end)).collect());
+    assert_eq!(short.rhythm, None);
+}
+
+/// Logs of pure noise in which anything at all is told, of `logs` with `disks` series each.
+fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, shaped: fn(f64) -> f64) -> u64 {
+    let ticks = even(every_s, ticks);
+    let names: Vec<String> = (0..disks).map(|d| format!("disk{d}")).collect();
+    let told = |log: &u64| {
+        let mut noise = Noise(log * 1000 + (r * 100.0) as u64);
+        let series: Vec<(&str, &str, Vec<f64>)> = names
+            .iter()
+            .map(|name| {
+                let values = noise.remembering(r, ticks.len()).into_iter().map(shaped).collect();
+                ("physical_disk.avg_queue_length", name.as_str(), values)
+            })
+            .collect();
+        let verdict = judged(QUEUE, &ticks, &series);
+        assert_eq!(verdict.trends.len(), disks);
+        assert!(verdict.trend_questions >= 2 * disks);
+        verdict.trends.iter().any(|t| t.shape != Shape::Flat || t.rhythm.is_some())
+    };
+    (0..logs).filter(told).count() as u64
+}
+
+#[test]
+fn noise_is_told_no_more_often_than_is_said() {
+    // 5 % of 30 logs are 1.5; more than 6 come by chance once in 1,700 times
+    for (r, every_s, ticks) in [(0.0, 60.0, 120), (0.5, 60.0, 300), (0.9, 30.0, 700), (0.9, 600.0, 600)] {
+        let told = false_alarms(r, every_s, ticks, 40, 30, |n| 5.0 + n);
+        assert!(told <= 6, "memory {r}, {ticks} ticks: {told} of 30 logs");
+    }
+    // bursts: most of the time little, now and then twenty times as much
+    let told = false_alarms(0.7, 60.0, 400, 40, 30, |n| (1.2 * n).exp());
+    assert!(told <= 6, "bursts: {told} of 30 logs");
+}
+
+#[test]
+fn an_hour_is_needed_and_what_never_moves_is_no_question() {
+    let ticks = even(1.0, 3500);
+    let rising: Vec<f64> = ticks.iter().map(|(end, _)| end / 1e4).collect();
+    let short = judged(QUEUE, &ticks, &[("physical_disk.avg_queue_length", "sda", rising)]);
+    assert!(short.trends.is_empty() && short.trend_questions == 0);
+    let ticks = even(1.0, 3600);
+    let still = judged(QUEUE, &ticks, &[("physical_disk.avg_queue_length", "sda", vec![0.7; 3600])]);
+    let trend = &still.trends[0];
+    assert_eq!((trend.slope_per_day, trend.slope_low, trend.slope_high), (0.0, Some(0.0), Some(0.0)));
+    assert_eq!((still.trend_questions, trend.shape, trend.crosses_earliest.clone()), (0, Shape::Flat, None));
+}
+
+#[test]
+fn a_slope_that_may_be_none_says_not_before() {
+    let ticks = even(600.0, 1008);
+    let noise = Noise(12).remembering(0.5, ticks.len());
+    let trend = queue(&ticks, noise.into_iter().map(|n| 1.0 + 0.2 * n).collect());
+    assert_eq!((trend.shape, trend.crosses.clone(), trend.crosses_latest.clone()), (Shape::Flat, None, None));
+    // the window ends with the 7th
+    assert!(trend.crosses_earliest.clone().unwrap().as_str() > "2026-01-14", "{trend:?}");
+    assert!(trend.slope_low.unwrap() < 0.0 && trend.slope_high.unwrap() > 0.0 && !trend.matters);
+    // beyond the limit already there is nothing to cross
+    let beyond = queue(&ticks, ticks.iter().map(|(end, _)| 3.0 + end / DAY).collect());
+    assert_eq!((beyond.shape, beyond.crosses, beyond.crosses_earliest), (Shape::Line, None, None));
+}
+
+#[test]
+fn the_next_limit_on_the_way_is_looked_at() {
+    let rules = "[[rule]]\nid = \"low\"\nobject = \"machine\"\nbottleneck = \"memory\"\n\
+                 all = [{ counter = 'memory.available_fraction', below = 0.15 }]\n\
+                 [[rule]]\nid = \"lower\"\nobject = \"machine\"\nbottleneck = \"memory\"\n\
+                 all = [{ counter = 'memory.available_fraction', below = 0.05 }]\n";
+    let ticks = even(60.0, 1440);
+    let values = |from: f64| ticks.iter().map(|(end, _)| from - 0.1 * end / DAY).collect::<Vec<f64>>();
+    let of = |values: Vec<f64>| judged(rules, &ticks, &[("memory.available_fraction", "", values)]).trends.remove(0);
+    let (high, low) = (of(values(0.5)), of(values(0.22)));
+    assert_eq!((high.rule.as_str(), low.rule.as_str()), ("low", "lower"), "{low:?}");
+    assert!((days(&high.crosses) - 3.5).abs() < 0.01 && (days(&low.crosses) - 1.7).abs() < 0.01, "{high:?} {low:?}");
+}
