@@ -190,11 +190,8 @@ mod tests {
         let mut noise = Noise::new(9);
         let mut near = 0;
         for _ in 0..100 {
-            let step = of(noise
-                .remembering(0.5, 900)
-                .into_iter()
-                .enumerate()
-                .map(|(i, v)| v + if i < 613 { 0.0 } else { 3.0 }));
+            let series = noise.remembering(0.5, 900).into_iter().enumerate();
+            let step = of(series.map(|(i, v)| v + if i < 613 { 0.0 } else { 3.0 }));
             assert!(step.chance < 0.01, "{step:?}");
             assert!((step.after - step.before - 3.0).abs() < 0.6);
             near += i32::from((step.at_s - 612.5).abs() <= 5.0);
