@@ -39,6 +39,7 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     if judge.window.ticks > 0 && !judge.states.has_pressure {
         list.push("no pressure stall information was there: who waits is inferred, not measured".into());
     }
+    list.extend(stand_ins(judge, pack));
     if judge.notes.gaps > 0 {
         list.push(format!("the log tells of {} gaps", judge.notes.gaps));
     }
@@ -59,6 +60,20 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
         list.push("instances came and went in such numbers that some which never mattered were forgotten".into());
     }
     list
+}
+
+/// Rules that were judged by logical disks for want of physical ones.
+fn stand_ins(judge: &Judge, pack: usize) -> Option<String> {
+    let rules = judge.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
+    let rules = match rules {
+        0 => return None,
+        1 => "a rule was".to_owned(),
+        n => format!("{n} rules were"),
+    };
+    Some(format!(
+        "{rules} judged by logical disks, because the log lacks counters of physical ones: letters on one disk share \
+         it, and a set of disks looks like one"
+    ))
 }
 
 fn first_few(names: &[&str]) -> String {

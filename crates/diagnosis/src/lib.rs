@@ -9,7 +9,7 @@
 //! In the order in which it happens:
 //!
 //! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
-//! - `scene`, `build`, `program`: a schema and topology to columns to compute
+//! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
 //! - `trends`: where the judged quantities are heading, and what changed
 //! - `outcome`, `rank`, `certainty`, `words`, `culprits`: sums to the verdict
@@ -33,6 +33,7 @@ mod read;
 pub mod rule;
 mod scene;
 mod spread;
+mod stand_in;
 mod states;
 mod stream;
 mod time;

@@ -32,7 +32,11 @@ pub(crate) struct Measured {
 pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<Outcome<'_>> {
     let rules = &judge.packs[pack].rules;
     let streams = judge.states.streams.iter().filter(|s| s.pack == pack);
-    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, &rules[stream.rule], stream)).collect();
+    let asked = |stream: &Stream| {
+        let other = judge.states.stand_ins.get(&(pack, stream.rule)).filter(|_| stream.stands_in);
+        other.unwrap_or(&rules[stream.rule])
+    };
+    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, asked(stream), stream)).collect();
     list.sort_by_key(|o| o.rule_at);
     list
 }

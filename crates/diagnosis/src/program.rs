@@ -10,6 +10,7 @@ use crate::node::{Factor, Node, NodeId};
 use crate::pseudo::Pseudo;
 use crate::rule::{Absent, Condition, Limit, Operand, Over, Pack, Rule, Which};
 use crate::scene::Scene;
+use crate::stand_in::{may_stand_in, on_logical_disks};
 use crate::states::States;
 use crate::stream::*;
 
@@ -60,13 +61,21 @@ pub(crate) fn compile(packs: &[Pack], scene: &Scene<'_>, wanted: &Wanted<'_>, st
         for (at, rule) in rules.rules.iter().enumerate() {
             let asked = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
             if asked {
-                maker.rule(pack, at, rule);
+                maker.rule(pack, at, rule, rules.stand_ins);
             }
         }
     }
     maker.certainty();
     let Maker { builder, groups, .. } = maker;
     lay_out(builder.nodes, groups)
+}
+
+/// A rule to be judged, and what its streams are known by.
+struct Asked<'r> {
+    pack: usize,
+    at: usize,
+    rule: &'r Rule,
+    stands_in: bool,
 }
 
 struct Maker<'a, 's> {
@@ -78,19 +87,9 @@ struct Maker<'a, 's> {
 }
 
 impl<'a> Maker<'a, '_> {
-    fn rule(&mut self, pack: usize, at: usize, rule: &Rule) {
-        let places = places(self.builder.scene, rule);
-        let mut judged = false;
-        let mut missing: BTreeSet<String> = BTreeSet::new();
-        for place in &places {
-            match self.stream(pack, at, rule, place) {
-                Ok(()) => judged = true,
-                Err(Absence::Missing(counter)) => {
-                    missing.insert(counter);
-                }
-                Err(Absence::Nowhere) => {}
-            }
-        }
+    fn rule(&mut self, pack: usize, at: usize, rule: &Rule, stand_ins: bool) {
+        let asked = Asked { pack, at, rule, stands_in: false };
+        let (mut judged, mut missing) = self.everywhere(&asked);
         let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();
         // a machine without arrays has nothing to judge in them; one whose log has
         // no disks at all cannot be judged by its disks
@@ -100,12 +99,42 @@ impl<'a> Maker<'a, '_> {
         if rule.absent == Absent::Inapplicable && has_object {
             missing.clear();
         }
+        if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
+            judged = self.stand_in(pack, at, rule);
+        }
         let state = &mut self.states.rules[pack][at];
         state.judged |= judged;
         state.missing.append(&mut missing);
     }
 
-    fn stream(&mut self, pack: usize, at: usize, rule: &Rule, place: &Place<'a>) -> Result<(), Absence> {
+    /// Judges a rule wherever it applies; and what was missing where it could not be.
+    fn everywhere(&mut self, asked: &Asked<'_>) -> (bool, BTreeSet<String>) {
+        let mut judged = false;
+        let mut missing: BTreeSet<String> = BTreeSet::new();
+        for place in &places(self.builder.scene, asked.rule) {
+            match self.stream(asked, place) {
+                Ok(()) => judged = true,
+                Err(Absence::Missing(counter)) => {
+                    missing.insert(counter);
+                }
+                Err(Absence::Nowhere) => {}
+            }
+        }
+        (judged, missing)
+    }
+
+    /// The same of logical disks, where the log lacks what it takes of physical ones.
+    fn stand_in(&mut self, pack: usize, at: usize, rule: &Rule) -> bool {
+        let Some(other) = on_logical_disks(rule) else { return false };
+        let (judged, _) = self.everywhere(&Asked { pack, at, rule: &other, stands_in: true });
+        if judged {
+            self.states.stand_ins.insert((pack, at), other);
+        }
+        judged
+    }
+
+    fn stream(&mut self, asked: &Asked<'_>, place: &Place<'a>) -> Result<(), Absence> {
+        let rule = asked.rule;
         let mut group = Group::default();
         let mut plan = StreamPlan {
             state: 0,
@@ -151,7 +180,7 @@ impl<'a> Maker<'a, '_> {
                 }
             }
         }
-        plan.state = self.state(pack, at, place, conditions, evidence);
+        plan.state = self.state(asked, place, conditions, evidence);
         group.streams.push(plan);
         self.join(place, group);
         Ok(())
@@ -160,18 +189,24 @@ impl<'a> Maker<'a, '_> {
     /// The stream's state, made where the instance is new.
     fn state(
         &mut self,
-        pack: usize,
-        rule: usize,
+        asked: &Asked<'_>,
         place: &Place<'_>,
         conditions: Vec<ConditionState>,
         evidence: Vec<EvidenceState>,
     ) -> usize {
+        let Asked { pack, at: rule, stands_in, .. } = *asked;
         // instances together are one whoever they are at the moment
         let key = match place {
+            Place::Together(..) if stands_in => "stands in".into(),
             Place::Together(..) => String::new(),
+            Place::Machine if stands_in => "stands in".into(),
             other => other.key(),
         };
-        let fresh = || Stream::new(pack, rule, place.instance(), conditions, evidence);
+        let fresh = || {
+            let mut stream = Stream::new(pack, rule, place.instance(), conditions, evidence);
+            stream.stands_in = stands_in;
+            stream
+        };
         self.states.stream((pack, rule, key), fresh)
     }
 

@@ -189,10 +189,12 @@ fn unjudged(judge: &Judge, pack: usize, all: &[Outcome<'_>]) -> Vec<Unjudged> {
     for (at, rule) in judge.packs[pack].rules.iter().enumerate() {
         let state = &judge.states.rules[pack][at];
         let mut here = all.iter().filter(|o| o.rule_at == at).peekable();
+        let asked = here.peek().map_or(rule, |o| o.rule);
+        let gaps = asked.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect();
         let missing: Vec<String> = if !state.judged {
             state.missing.iter().cloned().collect()
         } else if here.peek().is_some() && here.all(|o| o.share.is_none()) {
-            rule.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect()
+            gaps
         } else {
             Vec::new()
         };

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::lanes::Sums;
 use crate::pseudo::Pseudo;
-use crate::rule::Pack;
+use crate::rule::{Pack, Rule};
 use crate::spread::Spread;
 use crate::stream::Stream;
 use crate::window::Track;
@@ -49,6 +49,8 @@ pub(crate) struct States {
     statistic_of: HashMap<(Pseudo, String), usize>,
     /// By pack, then by rule.
     pub rules: Vec<Vec<RuleState>>,
+    /// Rules as they were judged of logical disks, by pack and rule.
+    pub stand_ins: HashMap<(usize, usize), Rule>,
     /// Track of the share of time that the host withheld.
     pub steal: Option<usize>,
     /// Pressure stall information was there.

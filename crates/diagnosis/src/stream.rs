@@ -13,6 +13,8 @@ pub(crate) struct Stream {
     pub pack: usize,
     pub rule: usize,
     pub instance: String,
+    /// A logical disk in the place of a physical one; see [`crate::stand_in`].
+    pub stands_in: bool,
     pub judged_ns: u64,
     pub held_ns: u64,
     pub held_ticks: u64,
@@ -245,6 +247,7 @@ impl Stream {
             pack,
             rule,
             instance: instance.to_owned(),
+            stands_in: false,
             judged_ns: 0,
             held_ns: 0,
             held_ticks: 0,

@@ -1,0 +1,87 @@
+//! Logical disks in the place of physical ones, as Windows logs bring them.
+
+mod common;
+
+use common::*;
+use diskwright_diagnosis::{Verdict, packs};
+
+/// A Windows log of two letters, ready-made, of which C: is slow and full of
+/// requests; `object` is what the logger was told to record.
+fn letters(object: &'static str) -> Recording {
+    let mut recording = Recording::new(40).every(15);
+    for (instance, queue, latency, reads) in
+        [("C:", 4.0, 0.04, 100.0), ("D:", 0.01, 0.002, 5.0), ("_Total", 4.01, 0.038, 105.0)]
+    {
+        recording = recording
+            .with(&format!("{object}.avg_queue_length"), instance, move |_| queue)
+            .with(&format!("{object}.avg_read_queue_length"), instance, move |_| queue)
+            .with(&format!("{object}.avg_s_per_transfer"), instance, move |_| latency)
+            .with(&format!("{object}.transfers_per_s"), instance, move |_| reads);
+    }
+    recording
+}
+
+fn said(verdict: &Verdict) -> bool {
+    verdict.certainty_limits.iter().any(|limit| limit.contains("logical disks"))
+}
+
+#[test]
+fn a_log_of_letters_alone_is_judged_by_them_and_says_so() {
+    let verdict = letters("logical_disk").by_default();
+    assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("disk", "C:"), "{}", verdict.sentence);
+    let finding = &verdict.findings[0];
+    assert_eq!((finding.rule.as_str(), finding.object.as_str()), ("disk.saturated", "logical_disk"));
+    assert_eq!(finding.counter, "logical_disk.avg_queue_length");
+    assert!(finding.evidence.iter().any(|e| e.counter == "logical_disk.transfers_per_s" && e.value == Some(100.0)));
+    assert!(verdict.findings.iter().all(|f| f.instance != "_Total"), "a sum is no disk");
+    assert!(said(&verdict), "{:?}", verdict.certainty_limits);
+    assert!(!verdict.unjudged.iter().any(|u| u.rule == "disk.saturated"));
+    // what letters cannot have stays unjudged, and names the disk's counter
+    let stuck = verdict.unjudged.iter().find(|u| u.rule == "disk.stalled").unwrap();
+    assert_eq!(stuck.missing, ["physical_disk.stalled"]);
+}
+
+#[test]
+fn a_physical_disk_of_another_set_of_counters_does_not_stand_in_the_way() {
+    let verdict = letters("logical_disk").with("physical_disk.current_queue_length", "0 C: D:", |_| 4.0).by_default();
+    assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("disk", "C:"));
+    assert!(said(&verdict));
+}
+
+#[test]
+fn where_disks_can_be_judged_letters_are_left_alone() {
+    let mut recording = letters("logical_disk");
+    for short in ["avg_queue_length", "avg_read_queue_length", "avg_s_per_transfer", "transfers_per_s"] {
+        recording = recording.with(&format!("physical_disk.{short}"), "0 C: D:", |_| 0.001);
+    }
+    let verdict = recording.by_default();
+    assert_eq!(verdict.bottleneck.name(), "none", "{}", verdict.sentence);
+    assert!(verdict.findings.iter().all(|f| f.object != "logical_disk"));
+    let judged = letters("physical_disk").by_default();
+    assert_eq!((judged.instance.as_str(), said(&judged)), ("C:", false));
+}
+
+#[test]
+fn rules_of_a_class_or_a_set_have_no_stand_in() {
+    let rules = "[[rule]]\nid = 'class'\nclasses = ['rotational']\nall = [{ counter = 'avg_queue_length', above = 1 }]\n\
+                 [[rule]]\nid = 'set'\nwhich = 'set'\nall = [{ counter = 'avg_queue_length', above = 1 }]\n\
+                 [[rule]]\nid = 'probe'\nall = [{ counter = 'transfers_per_s', above = 'ceiling.requests_per_s' }]\n\
+                 [[rule]]\nid = 'sum'\nobject = 'machine'\nall = [{ counter = 'physical_disk.transfers_per_s', above = 104 }]\n";
+    let verdict = letters("logical_disk").by(rules);
+    assert_eq!(only(&verdict).rule, "sum");
+    near(only(&verdict).value, 105.0);
+    assert_eq!(only(&verdict).counter, "logical_disk.transfers_per_s");
+    let unjudged: Vec<&str> = verdict.unjudged.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(unjudged, ["class", "set", "probe"]);
+}
+
+/// PAL has rules for both objects: its rules on disks wait for disks.
+#[test]
+fn a_pack_may_forbid_it() {
+    let pal = packs::builtin("pal").unwrap().unwrap();
+    let recording = letters("logical_disk");
+    let verdict = recording.judge(vec![pal], recording.options(), 40).remove(0);
+    assert!(verdict.findings.iter().any(|f| f.rule == "disk.logical-slow-25" && f.instance == "C:"));
+    assert!(verdict.unjudged.iter().any(|u| u.rule == "disk.physical-queue"));
+    assert!(!said(&verdict));
+}
