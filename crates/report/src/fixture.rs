@@ -2,6 +2,7 @@
 //! names that try to break out of the page.
 
 use diskwright_base::{Class, Device, DeviceKind, Filesystem, Level, Note, Topology};
+use diskwright_diagnosis::trends::{Shape, StepSeen, Trend};
 use diskwright_diagnosis::verdict::*;
 use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
@@ -185,6 +186,54 @@ fn episode() -> Episode {
     }
 }
 
+fn trends() -> Vec<Trend> {
+    let time = |text: &str| Some(text.to_owned());
+    let memory = Trend {
+        counter: "memory.available_fraction".into(),
+        quantity: "memory.available_fraction".into(),
+        instance: String::new(),
+        unit: "fraction".into(),
+        rule: "memory.low".into(),
+        title: "little memory is left".into(),
+        bottleneck: Bottleneck::None,
+        compare: "below",
+        limit: 0.05,
+        shape: Shape::Line,
+        now: 0.095,
+        slope_per_day: -0.015,
+        slope_low: Some(-0.018),
+        slope_high: Some(-0.012),
+        slope_significance: 0.001,
+        crosses: time("2026-11-24T22:25:11Z"),
+        crosses_earliest: time("2026-11-23T22:25:11Z"),
+        crosses_latest: time("2026-11-26T22:25:11Z"),
+        step: None,
+        rhythm: None,
+        matters: true,
+        series: points(0.1),
+    };
+    let stepped = |counter: &str, unit: &str, [before, after, limit]: [f64; 3]| Trend {
+        counter: counter.into(),
+        quantity: counter.into(),
+        instance: "sda".into(),
+        unit: unit.into(),
+        rule: "disk.queue-per-spindle".into(),
+        compare: "above",
+        limit,
+        shape: Shape::Step,
+        now: after,
+        crosses: None,
+        crosses_earliest: None,
+        crosses_latest: None,
+        step: Some(StepSeen { at: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
+        series: points(after),
+        ..memory.clone()
+    };
+    let queue = stepped("physical_disk.avg_queue_length", "requests", [0.4, 6.2, 2.0]);
+    let latency = stepped("physical_disk.avg_s_per_transfer", "s", [0.009, 0.0482, 0.02]);
+    vec![memory, queue, latency]
+}
+
 pub(crate) fn verdict() -> Verdict {
     Verdict {
         schema: "diskwright.verdict/1",
@@ -231,8 +280,8 @@ pub(crate) fn verdict() -> Verdict {
             },
         ],
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
-        trends: Vec::new(),
-        trend_questions: 0,
+        trends: trends(),
+        trend_questions: 840,
         window: Span {
             from: "2026-11-21T22:20:11Z".into(),
             to: "2026-11-21T22:25:11Z".into(),

@@ -11,6 +11,7 @@ use crate::model::Chart;
 use crate::sections;
 use crate::svg;
 use crate::time::Zone;
+use crate::trends;
 use crate::words;
 
 /// Everything that the page tells.
@@ -60,9 +61,10 @@ fn body(out: &mut String, report: &Report, verdict: &Verdict) {
     let evidence = evidence(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(at, _)| !used.contains(at)).map(|(_, chart)| chart).collect();
-    let parts: [(&str, &str, String); 10] = [
+    let parts: [(&str, &str, String); 11] = [
         ("evidence", "Evidence", evidence),
         ("episodes", "At times", sections::episodes(report, verdict)),
+        ("trends", "Where it is heading", trends::section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),
         ("culprits", "Who is doing it", sections::culprits(verdict)),
         ("advice", "What to do, cheapest first", sections::advice(verdict)),
@@ -365,6 +367,11 @@ mod tests {
             for r in &mut verdict.notes {
                 r.text = evil.into();
             }
+            for t in &mut verdict.trends {
+                for words in [&mut t.instance, &mut t.quantity, &mut t.rule, &mut t.unit] {
+                    *words = evil.into();
+                }
+            }
             verdict.certainty_limits = vec![evil.into()];
         }
         for note in &mut report.notes {
@@ -394,7 +401,7 @@ mod tests {
         let empty = Report { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
         assert!(read(&page(&empty)).2.contains("no verdict"));
         let bare = Report { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
-        // the findings bring points of their own
-        assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 3);
+        // the findings and trends bring points of their own
+        assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 6);
     }
 }

@@ -23,6 +23,8 @@ pub mod table;
 pub mod text;
 pub mod time;
 
+mod trends;
+
 pub use book::Book;
 pub use downsample::{Bucket, Downsampler};
 pub use html::Report;

@@ -12,6 +12,7 @@ use crate::style::{Ink, Style};
 use crate::table::Table;
 use crate::text::{self, cut, left, wrap};
 use crate::time::Zone;
+use crate::trends;
 use crate::words;
 
 /// Lines that the screen takes at most.
@@ -106,6 +107,7 @@ impl<'a> Screen<'a> {
         self.headline(verdict, zone);
         self.findings(verdict, detail);
         self.episodes(verdict, zone, detail);
+        self.trends(verdict, zone, detail);
         self.ruled_out(verdict, detail);
         self.culprits(verdict, detail);
         self.advice(verdict, detail);
@@ -123,6 +125,21 @@ impl<'a> Screen<'a> {
         for episode in verdict.episodes.iter().take(detail.findings) {
             self.words(&format!("  {sign}"), 4, &words::episode(episode, zone), None, 3);
         }
+    }
+
+    /// What grows towards a limit, and what changed.
+    fn trends(&mut self, verdict: &Verdict, zone: &Zone, detail: &Detail) {
+        let lines = trends::lines(verdict, zone);
+        if lines.is_empty() {
+            return;
+        }
+        self.heading("Where it is heading");
+        let sign = self.style.glyph("· ", "- ");
+        let shown = trends::TOLD.min(detail.findings);
+        for line in lines.iter().take(shown) {
+            self.words(&format!("  {sign}"), 4, line, None, detail.advice_lines.min(2));
+        }
+        self.more(lines.len(), shown);
     }
 
     fn heading(&mut self, words: &str) {

@@ -13,7 +13,7 @@ use crate::words;
 
 /// Rows of a table in a card. The first cell names the row; on a phone each
 /// cell is led by its column's title.
-fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<div class=\"card\"><table>\n<thead><tr>");
     for title in titles {
         out.push_str(&format!("<th scope=\"col\">{}</th>", escape(title)));

@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn worked_example() {
         // 5 blocks around 1 and 5 around 4: residuals 1 + 1, gain 10/4 x 3² = 22.5; 9 cuts
-        // (5 places, and 4 that leave a block out), memory 0, 10 - 3 = 7 values left: t = sqrt(22.5 / (2/7)) = 8.874 with 7 x 5 / 12 degrees
+        // (5 places, and 4 that leave a block out), memory 0, 10 - 3 = 7 values left:
+        // t = sqrt(22.5 / (2/7)) = 8.874 with 7 x 5 / 12 degrees
         let list = points([0.5, 1.5, 0.5, 1.5, 1.0, 4.0, 3.5, 4.5, 3.5, 4.5]);
         let step = find(&list, &list).unwrap();
         assert!((step.residual - 2.0).abs() < 1e-12, "{step:?}");

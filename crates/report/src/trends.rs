@@ -1,0 +1,243 @@
+//! Trends in words, and their part of the page.
+
+use diskwright_base::units;
+use diskwright_diagnosis::Verdict;
+use diskwright_diagnosis::trends::{Shape, StepSeen, Trend};
+
+use crate::axis;
+use crate::downsample::Bucket;
+use crate::html::{Report, figure, rare_key};
+use crate::markup::{escape, value};
+use crate::model::{Chart, Line};
+use crate::sections::table;
+use crate::time::{Zone, parse};
+
+/// Trends that the screen tells at most.
+pub(crate) const TOLD: usize = 5;
+/// Charts on the page at most.
+const CHARTS: usize = 24;
+/// Rows of the page's table at most.
+const ROWS: usize = 120;
+
+/// `sda: average queue length`.
+pub(crate) fn name(trend: &Trend) -> String {
+    if trend.quantity == trend.counter {
+        return axis::counter_title(&trend.counter, &[&trend.instance]);
+    }
+    // a formula stands as it is
+    if trend.instance.is_empty() { trend.quantity.clone() } else { format!("{}: {}", trend.instance, trend.quantity) }
+}
+
+/// A slope with its interval: `falls by 1.5 % a day (1.2 % to 1.8 %)`.
+fn heading(trend: &Trend) -> String {
+    let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
+    let show = |v: f64| units::display(sign * v, &trend.unit);
+    let (near, far) =
+        if sign < 0.0 { (trend.slope_high, trend.slope_low) } else { (trend.slope_low, trend.slope_high) };
+    let range = match (near, far) {
+        (Some(near), Some(far)) => format!(" ({} to {})", show(near), show(far)),
+        _ => String::new(),
+    };
+    format!("{verb} by {} a day{range}", show(trend.slope_per_day))
+}
+
+/// A moment, as exact as `wide_s` seconds of doubt allow: to the day or the minute.
+fn moment(rfc3339: &str, zone: &Zone, wide_s: f64) -> String {
+    let Some(time_ns) = parse(rfc3339) else { return rfc3339.to_owned() };
+    let full = zone.moment(time_ns);
+    let length = if wide_s > 86_400.0 { 10 } else { 16 };
+    full.get(..length).map_or(full.clone(), str::to_owned)
+}
+
+fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
+    let at = |text: &Option<String>| parse(text.as_deref()?);
+    match (at(from), at(to)) {
+        (Some(from), Some(to)) => (to as f64 - from as f64) / 1e9,
+        _ => f64::INFINITY,
+    }
+}
+
+/// When the limit is crossed: `crosses 2 requests about 2026-12-03 (2026-11-30
+/// to 2026-12-07)`.
+pub(crate) fn crossing(trend: &Trend, zone: &Zone) -> Option<String> {
+    let limit = units::display(trend.limit, &trend.unit);
+    let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
+    let at = |time: &String| moment(time, zone, wide);
+    match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
+        (Some(crosses), Some(earliest), Some(latest)) => {
+            Some(format!("crosses {limit} about {} ({} to {})", at(crosses), at(earliest), at(latest)))
+        }
+        (Some(crosses), Some(earliest), None) => {
+            Some(format!("crosses {limit} about {}, not before {}", at(crosses), at(earliest)))
+        }
+        (None, Some(earliest), _) => Some(format!("will not cross {limit} before {}", at(earliest))),
+        _ => None,
+    }
+}
+
+fn stepped(step: &StepSeen, unit: &str) -> String {
+    format!("{} to {}", units::display(step.before, unit), units::display(step.after, unit))
+}
+
+/// What changed, in words; `None` where nothing did.
+fn told(trend: &Trend, zone: &Zone) -> Option<String> {
+    let show = |v: f64| units::display(v, &trend.unit);
+    if trend.shape == Shape::Line {
+        let when = crossing(trend, zone).map_or(String::new(), |w| format!(": {w}"));
+        return Some(format!("{}, now {}{when}", heading(trend), show(trend.now)));
+    }
+    if let Some(step) = &trend.step {
+        let verb = if step.after > step.before { "rose" } else { "fell" };
+        return Some(format!("{verb} from {} at {}", stepped(step, &trend.unit), moment(&step.at, zone, 0.0)));
+    }
+    let rhythm = trend.rhythm.as_ref()?;
+    let share = units::display(rhythm.share, "fraction");
+    let peak = if rhythm.period == "day" { format!("{} UTC", rhythm.peak) } else { rhythm.peak.clone() };
+    Some(format!(
+        "comes back every {}, highest at {peak} ({share} of what it does, {} from low to high)",
+        rhythm.period,
+        show(rhythm.swing)
+    ))
+}
+
+/// The trends that matter, a line each; steps at one moment are one line.
+pub(crate) fn lines(verdict: &Verdict, zone: &Zone) -> Vec<String> {
+    let window_s = apart_s(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
+    let mut lines: Vec<String> = Vec::new();
+    let mut told_already: Vec<&Trend> = Vec::new();
+    let matter: Vec<&Trend> = verdict.trends.iter().filter(|t| t.matters).collect();
+    for trend in &matter {
+        if told_already.iter().any(|t| std::ptr::eq(*t, *trend)) {
+            continue;
+        }
+        let Some(words) = told(trend, zone) else { continue };
+        let with: Vec<&&Trend> = matter.iter().filter(|t| together(trend, t, window_s)).collect();
+        told_already.extend(with.iter().map(|t| **t));
+        let also = match with.as_slice() {
+            [] => String::new(),
+            [one] => format!(", and with it {}", beside(one)),
+            [one, rest @ ..] => format!(", and with it {} and {} more", beside(one), rest.len()),
+        };
+        lines.push(format!("{} {words}{also}", name(trend)));
+    }
+    lines
+}
+
+fn beside(trend: &Trend) -> String {
+    let change = trend.step.as_ref().map_or(String::new(), |s| format!(" ({})", stepped(s, &trend.unit)));
+    format!("{}{change}", name(trend))
+}
+
+/// Whether two steps are at about one moment.
+fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
+    let at = |t: &Trend| t.step.as_ref().map(|s| s.at.clone());
+    !std::ptr::eq(one, other)
+        && at(one).is_some()
+        && at(other).is_some()
+        && apart_s(&at(one), &at(other)).abs() <= 0.02 * window_s
+}
+
+/// How much may be noise.
+pub(crate) fn caution(verdict: &Verdict) -> String {
+    format!(
+        "{} questions were asked of this log to find trends; what is told here would come of noise alone in fewer \
+         than one of 20 logs.",
+        verdict.trend_questions
+    )
+}
+
+/// The page's section: charts of what changed, and a table of everything.
+pub(crate) fn section(report: &Report, verdict: &Verdict) -> String {
+    if verdict.trends.is_empty() {
+        return String::new();
+    }
+    let zone = &report.zone;
+    let mut out = format!("<p>{}</p>\n", escape(&caution(verdict)));
+    let lines: String = lines(verdict, zone).iter().map(|l| format!("<li>{}</li>\n", escape(l))).collect();
+    if !lines.is_empty() {
+        out.push_str(&format!("<ul>\n{lines}</ul>\n"));
+    }
+    let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| chart(verdict, t)).take(CHARTS).collect();
+    if !drawn.is_empty() {
+        out.push_str("<div class=\"small\">\n");
+        for (number, chart) in drawn.iter().enumerate() {
+            let figure = figure(chart, report, &format!("t{number}"), &rare_key(chart));
+            out.push_str(&format!("<div class=\"card\">{figure}</div>\n"));
+        }
+        out.push_str("</div>\n");
+    }
+    let rows: Vec<Vec<String>> = verdict.trends.iter().take(ROWS).map(|t| row(t, zone)).collect();
+    out.push_str(&table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows));
+    if verdict.trends.len() > ROWS {
+        let more = verdict.trends.len() - ROWS;
+        out.push_str(&format!("<p class=\"dim\">And {more} more, told by <code>why --json</code>.</p>\n"));
+    }
+    out
+}
+
+fn row(trend: &Trend, zone: &Zone) -> Vec<String> {
+    let interval = match (trend.slope_low, trend.slope_high) {
+        (Some(low), Some(high)) => format!("{} to {}", value(low, &trend.unit), value(high, &trend.unit)),
+        _ => "nothing can be said".to_owned(),
+    };
+    let slope = format!("{} <span class=\"dim\">({interval})</span>", value(trend.slope_per_day, &trend.unit));
+    let changed = if trend.shape == Shape::Line { String::new() } else { told(trend, zone).unwrap_or_default() };
+    let limit = format!("{} <span class=\"id\">{}</span>", value(trend.limit, &trend.unit), escape(&trend.rule));
+    vec![
+        escape(&name(trend)),
+        value(trend.now, &trend.unit),
+        slope,
+        limit,
+        escape(&crossing(trend, zone).unwrap_or_default()),
+        escape(&changed),
+    ]
+}
+
+/// A chart of a trend's own points; `None` where nothing significant was found.
+fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
+    let (from_ns, to_ns) = (parse(&verdict.window.from)?, parse(&verdict.window.to)?);
+    let bucket = |v: &Option<f64>| match v {
+        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => Bucket::GAP,
+    };
+    let line = Line { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
+    line.summary()?;
+    let mut chart = Chart::new(&trend.counter, from_ns, to_ns, vec![line]);
+    chart.title = name(trend);
+    chart.unit = trend.unit.clone();
+    chart.limit = Some(trend.limit);
+    Some(chart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn lines_and_steps_in_words() {
+        let verdict = fixture::verdict();
+        let lines = lines(&verdict, &Zone::utc());
+        assert_eq!(
+            lines,
+            [
+                "memory: available falls by 1.5 % a day (1.2 % to 1.8 %), now 9.5 %: crosses 5 % about 2026-11-24 \
+                 (2026-11-23 to 2026-11-26)",
+                "sda: average queue length rose from 0.4 requests to 6.2 requests at 2026-11-21 22:21, and with it \
+                 sda: time per transfer (9 ms to 48.2 ms)",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_told() {
+        let mut trend = fixture::verdict().trends.remove(0);
+        assert!(crossing(&trend, &Zone::utc()).is_some());
+        trend.crosses_latest = None;
+        assert!(crossing(&trend, &Zone::utc()).unwrap().ends_with("about 2026-11-24, not before 2026-11-23"));
+        trend.crosses = None;
+        assert_eq!(crossing(&trend, &Zone::utc()).unwrap(), "will not cross 5 % before 2026-11-23");
+        trend.crosses_earliest = None;
+        assert_eq!(crossing(&trend, &Zone::utc()), None);
+    }
+}
