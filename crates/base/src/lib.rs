@@ -1,18 +1,22 @@
 //! The words every other crate speaks: units, the counter catalogue, samples
-//! (ticks, series, frames, notes), topology, and the arithmetic of the source
+//! (ticks, series, frames, notes), requests, distributions, topology, and the arithmetic of the source
 //! documents. Nothing here reads a file, a clock or a device.
 
 pub mod arithmetic;
 pub mod catalogue;
 pub mod exposition;
 pub mod frame;
+pub mod histogram;
 pub mod note;
 pub mod plan;
+pub mod request;
 pub mod topology;
 pub mod units;
 
 pub use catalogue::{Catalogue, Counter, Kind};
 pub use frame::{Frame, Schema, Series, Tick};
+pub use histogram::Histogram;
 pub use note::{Note, ProcessRow, ProcessTable};
 pub use plan::{Plan, Summary};
+pub use request::{Operation, Request};
 pub use topology::{Class, Device, DeviceKind, Filesystem, Level, Topology};

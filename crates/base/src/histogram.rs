@@ -1,0 +1,251 @@
+//! A distribution of latencies, sizes or distances in fixed memory.
+//!
+//! Values are whole numbers (nanoseconds, bytes). Those below 128 are counted
+//! exactly; above, each doubling is cut into 64 equal steps, so that a value
+//! is known to within one step, 1/64 of it, and the middle of its step is
+//! never more than 0.8 % off. All of `u64` fits: nothing is clipped.
+
+/// Steps in a doubling.
+const STEPS: u64 = 64;
+/// log2 of it.
+const STEP_BITS: u32 = STEPS.trailing_zeros();
+/// Values below this have a bucket each.
+const EXACT: u64 = 2 * STEPS;
+/// Buckets in all: the exact ones, and 64 for each doubling from there.
+const BUCKETS: usize = EXACT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS as usize);
+
+/// A histogram of 30 KB. Recording is a few instructions and never allocates;
+/// histograms of the same thing can be added up. Count, mean, least and most
+/// are exact, percentiles within 0.8 %.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: Box<[u64]>,
+    count: u64,
+    sum: u128,
+    least: u64,
+    most: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+impl Histogram {
+    /// An empty one; the only allocation there is.
+    pub fn new() -> Histogram {
+        Histogram { buckets: vec![0; BUCKETS].into_boxed_slice(), count: 0, sum: 0, least: u64::MAX, most: 0 }
+    }
+
+    /// Counts a value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.record_many(value, 1);
+    }
+
+    /// Counts a value that was seen `times` times.
+    #[inline]
+    pub fn record_many(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.buckets[bucket_of(value)] += times;
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.buckets.fill(0);
+        (self.count, self.sum, self.least, self.most) = (0, 0, u64::MAX, 0);
+    }
+
+    /// Values counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// True when nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Sum of all values, exact.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The least value, exact.
+    pub fn least(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.least)
+    }
+
+    /// The greatest value, exact.
+    pub fn most(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.most)
+    }
+
+    /// The mean, exact but for the rounding of the division.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The value that `share` of all values do not exceed (0.5 is the median,
+    /// 0.99999 the 99.999th percentile), within 0.8 %; exact at 0 and 1.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        if self.count == 0 || share.is_nan() {
+            return None;
+        }
+        let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
+        if share <= 0.0 {
+            return Some(self.least as f64);
+        }
+        if rank >= self.count {
+            return Some(self.most as f64);
+        }
+        let mut below = 0;
+        for (at, &count) in self.buckets.iter().enumerate() {
+            below += count;
+            if below >= rank {
+                let (from, to) = bounds(at);
+                let middle = from as f64 + (to - from) as f64 / 2.0;
+                return Some(middle.clamp(self.least as f64, self.most as f64));
+            }
+        }
+        Some(self.most as f64)
+    }
+
+    /// The buckets that counted something: least and greatest value that fall
+    /// into each, and how many did.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(at, &count)| {
+            let (from, to) = bounds(at);
+            (from, to, count)
+        })
+    }
+}
+
+/// Which bucket a value falls into.
+#[inline]
+fn bucket_of(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    // value = 1xxxxxxyyy…: the doubling is told by the leading one, the step by the six bits behind
+    let doubling = 63 - value.leading_zeros() - STEP_BITS;
+    let step = value >> doubling;
+    (u64::from(doubling) * STEPS + step) as usize
+}
+
+/// Least and greatest value of a bucket.
+fn bounds(bucket: usize) -> (u64, u64) {
+    let bucket = bucket as u64;
+    if bucket < EXACT {
+        return (bucket, bucket);
+    }
+    let doubling = bucket / STEPS - 1;
+    let from = (bucket - doubling * STEPS) << doubling;
+    (from, from + ((1 << doubling) - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Around every power of two, where steps change.
+    fn corners() -> impl Iterator<Item = u64> {
+        (0..64).flat_map(|bits| {
+            let power = 1u64 << bits;
+            [power.wrapping_sub(1), power, power + 1, power + power / 3]
+        })
+    }
+
+    #[test]
+    fn every_value_lies_within_its_bucket() {
+        for value in corners().chain([u64::MAX]) {
+            let bucket = bucket_of(value);
+            assert!(bucket < BUCKETS, "{value}");
+            let (from, to) = bounds(bucket);
+            assert!(from <= value && value <= to, "{value}: {from} to {to}");
+            assert!((to - from) as f64 <= from as f64 / 64.0, "{value}: {from} to {to}");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn buckets_stand_side_by_side() {
+        for bucket in 1..BUCKETS {
+            assert_eq!(bounds(bucket).0, bounds(bucket - 1).1 + 1, "{bucket}");
+        }
+    }
+
+    #[test]
+    fn count_mean_least_and_most_are_exact() {
+        let mut histogram = Histogram::new();
+        assert_eq!((histogram.mean(), histogram.least(), histogram.quantile(0.5)), (None, None, None));
+        for value in [1_000_003, 17, 999_999_999_999] {
+            histogram.record(value);
+        }
+        assert_eq!(histogram.count(), 3);
+        assert_eq!(histogram.sum(), 1_000_001_000_019);
+        assert_eq!((histogram.least(), histogram.most()), (Some(17), Some(999_999_999_999)));
+        assert_eq!(histogram.mean(), Some(1_000_001_000_019.0 / 3.0));
+        assert_eq!((histogram.quantile(0.0), histogram.quantile(1.0)), (Some(17.0), Some(999_999_999_999.0)));
+    }
+
+    #[test]
+    fn quantiles_are_within_one_per_cent() {
+        let mut histogram = Histogram::new();
+        for value in 1..=1_000_000u64 {
+            histogram.record(value * 10);
+        }
+        for share in [0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999] {
+            let (found, truth) = (histogram.quantile(share).unwrap(), share * 1e7);
+            assert!((found / truth - 1.0).abs() < 0.008, "{share}: {found} for {truth}");
+        }
+        // few values: the median of three is the second
+        let mut few = Histogram::new();
+        [5, 6, 7].map(|v| few.record(v));
+        assert_eq!(few.quantile(0.5), Some(6.0));
+    }
+
+    #[test]
+    fn added_up_is_as_if_counted_together() {
+        let (mut one, mut two, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for value in corners() {
+            let part = if value % 2 == 0 { &mut one } else { &mut two };
+            part.record(value);
+            both.record(value);
+        }
+        one.merge(&two);
+        assert_eq!(one, both);
+        one.clear();
+        assert_eq!(one, Histogram::new());
+        one.record_many(9, 0);
+        assert!(one.is_empty());
+    }
+
+    #[test]
+    fn the_greatest_values_do_not_overflow() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(u64::MAX, 1 << 40);
+        assert_eq!(histogram.mean(), Some(u64::MAX as f64));
+        assert_eq!(histogram.quantile(0.5), Some(u64::MAX as f64));
+        assert_eq!(histogram.buckets().map(|b| b.2).sum::<u64>(), 1 << 40);
+    }
+}

@@ -1,0 +1,160 @@
+//! One request to a disk: when it came, where it went, when it was done. A
+//! request trace is a stream of these; a simulated host makes them too.
+
+use std::fmt;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Operation {
+    /// Data from the disk.
+    Read,
+    /// Data to the disk.
+    Write,
+    /// What the disk holds in its cache is to be made durable; no place and no length.
+    Flush,
+    /// The disk may forget a range (trim, unmap).
+    Discard,
+}
+
+impl Operation {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
+
+    /// `read`, `write`, `flush` or `discard`.
+    pub fn name(self) -> &'static str {
+        ["read", "write", "flush", "discard"][self as usize]
+    }
+
+    /// The operation of this [`Operation::name`].
+    pub fn from_name(name: &str) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|o| o.name() == name)
+    }
+
+    /// True where data moves between host and disk.
+    pub fn moves_data(self) -> bool {
+        matches!(self, Operation::Read | Operation::Write)
+    }
+}
+
+/// One request. Moments are nanoseconds on one clock for a whole trace: since
+/// 1970 UTC where the trace knows the time of day, otherwise since its start.
+///
+/// It is kept to 40 bytes, because traces hold many millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it was asked for, nanoseconds.
+    pub arrival_ns: i64,
+    /// When it went to the device, nanoseconds, or [`Request::UNKNOWN`].
+    pub issued_ns: i64,
+    /// When it was done, nanoseconds, or [`Request::UNKNOWN`].
+    pub completion_ns: i64,
+    /// Where it begins on the device, bytes.
+    pub offset_bytes: u64,
+    /// How much of the device it covers, bytes.
+    pub length_bytes: u32,
+    /// Position of the device in the trace's list of devices.
+    pub device: u16,
+    /// What was asked for.
+    pub operation: Operation,
+}
+
+impl Request {
+    /// A moment that was not traced.
+    pub const UNKNOWN: i64 = i64::MIN;
+
+    /// A request of which only the arrival is known.
+    pub fn new(arrival_ns: i64, device: u16, operation: Operation, offset_bytes: u64, length_bytes: u32) -> Request {
+        Request {
+            arrival_ns,
+            issued_ns: Request::UNKNOWN,
+            completion_ns: Request::UNKNOWN,
+            offset_bytes,
+            length_bytes,
+            device,
+            operation,
+        }
+    }
+
+    /// When it went to the device.
+    pub fn issued(&self) -> Option<i64> {
+        (self.issued_ns != Request::UNKNOWN).then_some(self.issued_ns)
+    }
+
+    /// When it was done.
+    pub fn completed(&self) -> Option<i64> {
+        (self.completion_ns != Request::UNKNOWN).then_some(self.completion_ns)
+    }
+
+    /// The byte after its last one.
+    pub fn end_bytes(&self) -> u64 {
+        self.offset_bytes.saturating_add(u64::from(self.length_bytes))
+    }
+
+    /// Arrival to issue, nanoseconds: how long it queued in the host.
+    pub fn queue_ns(&self) -> Option<u64> {
+        self.issued().and_then(|issued| span(self.arrival_ns, issued))
+    }
+
+    /// Issue to completion, nanoseconds: how long the device took.
+    pub fn service_ns(&self) -> Option<u64> {
+        self.issued().zip(self.completed()).and_then(|(issued, done)| span(issued, done))
+    }
+
+    /// Arrival to completion, nanoseconds: how long who asked had to wait.
+    pub fn response_ns(&self) -> Option<u64> {
+        self.completed().and_then(|done| span(self.arrival_ns, done))
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Request { arrival_ns, device, offset_bytes, length_bytes, operation, .. } = self;
+        write!(f, "{} of {length_bytes} B at {offset_bytes} of device {device}, {arrival_ns} ns", operation.name())
+    }
+}
+
+/// Time from one moment to a later one; a clock that went back tells nothing.
+fn span(from: i64, to: i64) -> Option<u64> {
+    to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_small() {
+        assert_eq!(std::mem::size_of::<Request>(), 40);
+    }
+
+    #[test]
+    fn times_between_moments() {
+        let mut request = Request::new(1000, 0, Operation::Read, 4096, 512);
+        assert_eq!((request.queue_ns(), request.service_ns(), request.response_ns()), (None, None, None));
+        request.completion_ns = 5000;
+        assert_eq!((request.service_ns(), request.response_ns()), (None, Some(4000)));
+        request.issued_ns = 2000;
+        assert_eq!((request.queue_ns(), request.service_ns()), (Some(1000), Some(3000)));
+        assert_eq!(request.end_bytes(), 4608);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_gives_no_time() {
+        let mut request = Request::new(1000, 0, Operation::Write, u64::MAX, u32::MAX);
+        request.completion_ns = 999;
+        assert_eq!(request.response_ns(), None);
+        (request.arrival_ns, request.completion_ns) = (i64::MIN + 1, i64::MAX);
+        assert_eq!(request.response_ns(), None);
+        assert_eq!(request.end_bytes(), u64::MAX);
+    }
+
+    #[test]
+    fn operations_have_names() {
+        for operation in Operation::ALL {
+            assert_eq!(Operation::from_name(operation.name()), Some(operation));
+            assert_eq!(Operation::ALL[operation as usize], operation);
+        }
+        assert_eq!(Operation::from_name("verify"), None);
+    }
+}
