@@ -1,0 +1,183 @@
+//! A file as bytes or lines, read in large pieces.
+
+use std::io::{self, Read};
+
+use diskwright_logs::Input;
+
+use crate::TraceError;
+
+/// Bytes asked of the system at once; also the longest line.
+const PIECE: usize = 256 << 10;
+
+/// A file being read.
+pub(crate) struct Bytes {
+    input: Input,
+    buffer: Vec<u8>,
+    /// What is read and not yet taken is `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    /// Place of `start` in the (unpacked) file.
+    offset: u64,
+    /// Lines taken.
+    lines: u64,
+    ended: bool,
+}
+
+/// A line without its end.
+pub(crate) enum Line<'a> {
+    /// A whole one.
+    Whole(&'a [u8]),
+    /// Longer than any line of a trace; its beginning was dropped.
+    TooLong,
+}
+
+impl Bytes {
+    pub(crate) fn new(input: Input) -> Bytes {
+        Bytes { input, buffer: vec![0; 2 * PIECE], start: 0, end: 0, offset: 0, lines: 0, ended: false }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    /// Bytes taken so far.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the line that was taken last stands.
+    pub(crate) fn line_place(&self) -> String {
+        format!("{}: line {}", self.input.name(), self.lines)
+    }
+
+    /// What is read and not yet taken.
+    pub(crate) fn have(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Passes `count` of the bytes that [`Bytes::have`] shows.
+    pub(crate) fn pass(&mut self, count: usize) {
+        let count = count.min(self.end - self.start);
+        self.start += count;
+        self.offset += count as u64;
+    }
+
+    /// Reads on until at least `count` bytes (at most [`PIECE`]) are there;
+    /// false where the file ends before.
+    pub(crate) fn need(&mut self, count: usize) -> Result<bool, TraceError> {
+        while self.end - self.start < count && !self.ended {
+            self.more()?;
+        }
+        Ok(self.end - self.start >= count)
+    }
+
+    fn more(&mut self) -> Result<(), TraceError> {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        match self.input.read(&mut self.buffer[self.end..]) {
+            Ok(0) => self.ended = true,
+            Ok(read) => self.end += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(TraceError::Io { file: self.input.name().to_owned(), source }),
+        }
+        Ok(())
+    }
+
+    /// The next line; `None` at the end of the file.
+    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
+        let mut searched = 0;
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
+                return Ok(Some(Line::Whole(self.taken(searched + at, 1))));
+            }
+            searched = self.end - self.start;
+            if self.ended {
+                return Ok((searched > 0).then(|| Line::Whole(self.taken(searched, 0))));
+            }
+            if searched >= PIECE {
+                return self.drop_line().map(Some);
+            }
+            self.more()?;
+        }
+    }
+
+    /// Takes `length` bytes as a line, and its end of `newline` bytes.
+    fn taken(&mut self, length: usize, newline: usize) -> &[u8] {
+        let from = self.start;
+        self.pass(length + newline);
+        self.lines += 1;
+        let line = &self.buffer[from..from + length];
+        line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    /// Drops a line that never seems to end.
+    fn drop_line(&mut self) -> Result<Line<'_>, TraceError> {
+        loop {
+            let found = memchr::memchr(b'\n', self.have());
+            self.pass(found.map_or(self.end - self.start, |at| at + 1));
+            if found.is_some() || self.ended {
+                self.lines += 1;
+                return Ok(Line::TooLong);
+            }
+            self.more()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &[u8]) -> Bytes {
+        Bytes::new(Input::from_bytes("x", text.to_vec()).expect("opens"))
+    }
+
+    fn lines(text: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let mut bytes = bytes(text);
+        let mut found = Vec::new();
+        while let Some(line) = bytes.line().expect("reads") {
+            found.push(match line {
+                Line::Whole(line) => Some(line.to_vec()),
+                Line::TooLong => None,
+            });
+        }
+        found
+    }
+
+    #[test]
+    fn lines_end_as_they_like() {
+        let whole = |l: &str| Some(l.as_bytes().to_vec());
+        assert_eq!(lines(b""), []);
+        assert_eq!(lines(b"a\r\n\nb"), [whole("a"), whole(""), whole("b")]);
+        assert_eq!(lines(b"a\n"), [whole("a")]);
+    }
+
+    #[test]
+    fn an_endless_line_is_dropped_and_takes_no_memory() {
+        let mut text = vec![b'x'; 5 * PIECE];
+        text.extend_from_slice(b"\nnext\n");
+        assert_eq!(lines(&text), [None, Some(b"next".to_vec())]);
+        text.truncate(3 * PIECE);
+        assert_eq!(lines(&text), [None]);
+    }
+
+    #[test]
+    fn lines_across_pieces_are_whole() {
+        let text: String = (0..100_000).map(|i| format!("line {i}\n")).collect();
+        let found = lines(text.as_bytes());
+        assert_eq!(found.len(), 100_000);
+        assert!(found.iter().enumerate().all(|(i, l)| l.as_deref() == Some(format!("line {i}").as_bytes())));
+    }
+
+    #[test]
+    fn need_says_when_the_file_is_too_short() {
+        let mut bytes = bytes(b"abcdef");
+        assert!(bytes.need(4).unwrap());
+        bytes.pass(4);
+        assert_eq!((bytes.offset(), bytes.need(3).unwrap(), bytes.have()), (4, false, &b"ef"[..]));
+        bytes.pass(99);
+        assert_eq!(bytes.offset(), 6);
+    }
+}

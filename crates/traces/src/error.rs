@@ -1,0 +1,42 @@
+//! What can be wrong with a trace, beyond what is skipped and counted.
+
+use diskwright_logs::LogError;
+
+/// Why a trace could not be read, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The system refused.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It could not be opened or unpacked.
+    #[error(transparent)]
+    Input(#[from] LogError),
+    /// No trace format is like it.
+    #[error("{file}: not a request trace of a known format (known: {known})")]
+    Unknown {
+        /// The file.
+        file: String,
+        /// Ids of the formats.
+        known: String,
+    },
+    /// Files of one trace are of several formats.
+    #[error("{file} is a trace of format {format}, and {other_file} of {other_format}: show them one by one")]
+    Mixed {
+        /// A file.
+        file: String,
+        /// Its format.
+        format: &'static str,
+        /// Another file.
+        other_file: String,
+        /// The other's format.
+        other_format: &'static str,
+    },
+    /// No file was named.
+    #[error("no trace named")]
+    None,
+}

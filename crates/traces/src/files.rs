@@ -1,0 +1,62 @@
+//! Files that belong to one trace.
+
+use std::path::{Path, PathBuf};
+
+/// The paths, and for each `NAME.blktrace.CPU` among them its siblings of the
+/// other processors: a request completes on another one than it came from.
+pub(crate) fn whole_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut whole: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        for file in siblings(path).unwrap_or_else(|| vec![path.clone()]) {
+            if !whole.contains(&file) {
+                whole.push(file);
+            }
+        }
+    }
+    whole
+}
+
+/// `NAME` of `NAME.blktrace.CPU`, and the number.
+fn of_processor(file: &str) -> Option<(&str, u32)> {
+    let (name, number) = file.rsplit_once('.')?;
+    Some((name.strip_suffix(".blktrace")?, number.parse().ok()?))
+}
+
+fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
+    let (name, _) = of_processor(path.file_name()?.to_str()?)?;
+    let folder = path.parent()?;
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(listed).ok()? {
+        let file = entry.ok()?.file_name();
+        if let Some((other, number)) = file.to_str().and_then(of_processor)
+            && other == name
+        {
+            found.push((number, folder.join(&file)));
+        }
+    }
+    found.sort();
+    (!found.is_empty()).then(|| found.into_iter().map(|(_, path)| path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_of_a_set_brings_the_set() {
+        let folder = std::env::temp_dir().join(format!("diskwright-traces-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for file in ["a.blktrace.0", "a.blktrace.10", "a.blktrace.2", "b.blktrace.0", "a.blktrace.x", "a.csv"] {
+            std::fs::write(folder.join(file), "").expect("a file");
+        }
+        let names = |paths: &[&str]| -> Vec<String> {
+            let paths: Vec<PathBuf> = paths.iter().map(|p| folder.join(p)).collect();
+            let whole = whole_sets(&paths);
+            whole.iter().map(|p| p.file_name().expect("a name").to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&["a.blktrace.2", "a.blktrace.0"]), ["a.blktrace.0", "a.blktrace.2", "a.blktrace.10"]);
+        assert_eq!(names(&["a.csv", "gone.blktrace.0"]), ["a.csv", "gone.blktrace.0"]);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -1,0 +1,122 @@
+//! The text that `blkparse` writes of a blktrace:
+//!
+//! ```text
+//!   8,0    1       42     0.000034561 31365  D   R 31616 + 8 [fio]
+//! ```
+//!
+//! device, processor, sequence, seconds, process, action, kind of request,
+//! first sector and sectors. What it prints behind the events is not read.
+
+use diskwright_base::Operation;
+use diskwright_logs::Head;
+
+use super::{Format, Shape, first_lines};
+use crate::events::{Event, Kind, MOST_SECTORS};
+use crate::text::{fields, nanoseconds, whole};
+
+pub(super) const FORMAT: Format = Format {
+    id: "blkparse",
+    title: "blkparse text: the events of a blktrace",
+    explain: "The default output of `blkparse -i NAME`; requests are built from Q, D and C as with blktrace. Times \
+              count from the start of the trace.",
+    recognise,
+    wall_clock: false,
+    shape: Shape::EventLines,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    first_lines(head, |line| {
+        let found: Vec<&[u8]> = fields(line).take(7).collect();
+        found.len() == 7
+            && device(found[0]).is_some()
+            && whole(found[1]).is_some()
+            && found[3].contains(&b'.')
+            && nanoseconds(found[3], 1_000_000_000).is_some()
+            && found[5].len() <= 2
+            && found[5].iter().all(u8::is_ascii_alphabetic)
+    })
+}
+
+/// `8,0` as the kernel's number of the device.
+fn device(field: &[u8]) -> Option<u32> {
+    let comma = field.iter().position(|b| *b == b',')?;
+    let (major, minor) = (whole(&field[..comma])?, whole(&field[comma + 1..])?);
+    (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
+}
+
+/// The event of a line with its time, nanoseconds; `None` for a line that
+/// tells of no request.
+pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, Event)>, &'static str> {
+    let mut fields = fields(line);
+    // the summary behind the events has no device in front
+    let Some(device) = fields.next().and_then(device) else { return Ok(None) };
+    let seconds = fields.nth(2).ok_or("fewer than four columns")?;
+    let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: no seconds")?;
+    let action = fields.nth(1).ok_or("fewer than six columns")?;
+    let kind = match action {
+        b"Q" => Kind::Queue,
+        b"A" => Kind::Remap,
+        b"X" => Kind::Split,
+        b"D" => Kind::Issue,
+        b"R" => Kind::Requeue,
+        b"C" => Kind::Complete,
+        _ => return Ok(None),
+    };
+    let letters = fields.next().ok_or("fewer than seven columns")?;
+    let (sector, sign, count) = (fields.next().and_then(whole), fields.next(), fields.next().and_then(whole));
+    let (sector, sectors, other) = match (sector, sign, count) {
+        (Some(sector), Some(b"+"), Some(count)) if count < MOST_LENGTH => (sector, count as u32, 0),
+        (Some(_), Some(b"+"), Some(_)) => return Err("column 10: more than 4 GiB"),
+        // a split names the place of its second part and not its length
+        (Some(sector), Some(b"/"), Some(other)) => (sector, 1, other),
+        _ => (0, 0, 0),
+    };
+    if sector >= MOST_SECTORS {
+        return Err("a sector beyond any disk");
+    }
+    let has = |letter: u8| letters.contains(&letter);
+    let operation = match sectors {
+        0 if letters.first() == Some(&b'F') => Operation::Flush,
+        0 => return Ok(None),
+        _ if has(b'D') => Operation::Discard,
+        _ if has(b'W') => Operation::Write,
+        _ if has(b'R') => Operation::Read,
+        _ => return Err("column 7: neither read, write, flush nor discard"),
+    };
+    Ok(Some((time_ns, Event { device, kind, operation, sector, sectors, other })))
+}
+
+/// Sectors that a request may have, so that its length in bytes fits 32 bits.
+const MOST_LENGTH: u64 = 1 << 23;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_and_other_lines() {
+        let of = |text: &str| line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)));
+        let issue = "  7,16   1        0     0.000034561 31365  D   R 31616 + 8 [(null)]";
+        assert_eq!(of(issue), Ok(Some((34_561, Kind::Issue, Operation::Read, 31616))));
+        let flush = "  7,16   1        0     2.704687345 31377  Q FWS [(null)]";
+        assert_eq!(of(flush), Ok(Some((2_704_687_345, Kind::Queue, Operation::Flush, 0))));
+        let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,5) 223488";
+        assert_eq!(of(remap), Ok(Some((0, Kind::Remap, Operation::Write, 223_490))));
+        let split = line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
+        assert_eq!((split.kind, split.other), (Kind::Split, 64));
+        for nothing in ["", "CPU0 (out):", " Reads Queued:        3165,    27360KiB", "  7,16 1 0 0.0 31365 P N [x]"] {
+            assert_eq!(of(nothing), Ok(None), "{nothing}");
+        }
+        for wrong in ["8,0 1 0", "8,0 1 0 x 1 D R 0 + 8 [a]", "8,0 1 0 0.1 1 D N 0 + 8 [a]"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_two_numbers() {
+        assert_eq!(device(b"8,3"), Some((8 << 20) | 3));
+        for wrong in ["8", "8,", "4096,0", "1,1048576", "a,b"] {
+            assert_eq!(device(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

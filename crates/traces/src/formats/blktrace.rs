@@ -1,0 +1,238 @@
+//! The kernel's binary event records, as `blktrace` and the `blk` tracer write
+//! them (public header `include/uapi/linux/blktrace_api.h`).
+//!
+//! A file is a row of records, in the byte order of the machine that wrote
+//! them. A record is a head of 48 bytes (version 7) or 64 bytes (version 8),
+//! and behind it as many bytes more as the head says. There is a file a
+//! processor, or one stream in which the processors' records come in turns.
+
+use diskwright_base::Operation;
+use diskwright_logs::Head;
+
+use super::{Format, Shape};
+use crate::events::{Event, Kind, MOST_SECTORS};
+
+pub(super) const FORMAT: Format = Format {
+    id: "blktrace",
+    title: "blktrace binary events (NAME.blktrace.CPU, or the stream of `blktrace -o -`)",
+    explain: "Arrival is Q, issue is D, completion is C of the same sectors; requests that were merged stay apart, \
+              as they were asked for. Name one file of a set and all processors' files are read. Record it with \
+              `blktrace -d /dev/sdX`, or with the kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
+    recognise,
+    wall_clock: false,
+    shape: Shape::Records,
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    matches!(header(head.bytes), Header::Record { .. })
+}
+
+/// Bytes that tell whether a record begins here, and whose it is.
+pub(crate) const MAGIC_BYTES: usize = 4;
+/// The upper 24 bits of a record's first word; the lower 8 are the version.
+const MAGIC: u32 = 0x6561_7400;
+/// The category bits begin here in a record's action.
+const CATEGORY: u32 = 16;
+
+/// The beginning of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// No record begins here.
+    Not,
+    /// A record begins here.
+    Record { big_endian: bool, version: u8, length: usize },
+}
+
+/// What the first bytes say.
+pub(crate) fn header(bytes: &[u8]) -> Header {
+    let Some(word) = bytes.first_chunk::<4>() else { return Header::Not };
+    for (number, big_endian) in [(u32::from_le_bytes(*word), false), (u32::from_be_bytes(*word), true)] {
+        let version = (number & 0xff) as u8;
+        if number & !0xff == MAGIC && (version == 7 || version == 8) {
+            return Header::Record { big_endian, version, length: if version == 7 { 48 } else { 64 } };
+        }
+    }
+    Header::Not
+}
+
+/// The fields of a record that are of use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) time_ns: u64,
+    sector: u64,
+    bytes: u32,
+    action: u64,
+    device: u32,
+    /// Bytes behind the head.
+    pub(crate) more: u16,
+    big_endian: bool,
+}
+
+/// What a record is to us.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meaning {
+    /// Of no use for requests.
+    Nothing,
+    /// Nanoseconds since 1970 at the record's time.
+    WallClock(i64),
+    /// Something happened to a request.
+    Event(Event),
+    /// It cannot be used, and this is why.
+    Unusable(&'static str),
+}
+
+// categories
+const READ: u64 = 1 << 0;
+const WRITE: u64 = 1 << 1;
+const FLUSH: u64 = 1 << 2;
+const PASSED_THROUGH: u64 = 1 << 9;
+const NOTIFY: u64 = 1 << 10;
+const DISCARD: u64 = 1 << 13;
+/// Set in the action where the id of a cgroup (8 bytes) begins what follows the head.
+const CGROUP: u64 = 1 << 8;
+
+impl Record {
+    /// Reads a head of the length that [`header`] gave; `None` where `bytes` are fewer.
+    pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<Record> {
+        let word2 = |at: usize| {
+            let two = *bytes.get(at..)?.first_chunk::<2>()?;
+            Some(if big_endian { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) })
+        };
+        let word4 = |at: usize| {
+            let four = *bytes.get(at..)?.first_chunk::<4>()?;
+            Some(if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
+        };
+        let word8 = |at: usize| {
+            let eight = *bytes.get(at..)?.first_chunk::<8>()?;
+            Some(if big_endian { u64::from_be_bytes(eight) } else { u64::from_le_bytes(eight) })
+        };
+        let (time_ns, sector, length) = (word8(8)?, word8(16)?, word4(24)?);
+        let (action, device, more) = if version == 7 {
+            (u64::from(word4(28)?), word4(36)?, word2(46)?)
+        } else {
+            (word8(32)?, word4(40)?, word2(50)?)
+        };
+        Some(Record { time_ns, sector, bytes: length, action, device, more, big_endian })
+    }
+
+    /// What the record says; `behind` is what follows its head.
+    pub(crate) fn meaning(&self, behind: &[u8]) -> Meaning {
+        let category = self.action >> CATEGORY;
+        let code = self.action & 0xffff & !CGROUP;
+        let behind = if self.action & CGROUP != 0 { behind.get(8..).unwrap_or_default() } else { behind };
+        if category & NOTIFY != 0 {
+            return if code == 1 { self.wall_clock(behind) } else { Meaning::Nothing };
+        }
+        let kind = match code {
+            1 => Kind::Queue,
+            6 => Kind::Requeue,
+            7 => Kind::Issue,
+            8 => Kind::Complete,
+            13 => Kind::Split,
+            15 => Kind::Remap,
+            _ => return Meaning::Nothing,
+        };
+        if category & PASSED_THROUGH != 0 {
+            return Meaning::Unusable("a command that was passed through to the drive, neither read nor write");
+        }
+        let operation = match (self.bytes, category) {
+            (0, c) if c & FLUSH != 0 => Operation::Flush,
+            // the end of a write or flush that the flush within it ended before
+            (0, _) => return Meaning::Nothing,
+            (_, c) if c & DISCARD != 0 => Operation::Discard,
+            (_, c) if c & WRITE != 0 => Operation::Write,
+            (_, c) if c & READ != 0 => Operation::Read,
+            _ => return Meaning::Unusable("neither read, write, flush nor discard"),
+        };
+        let other = behind.first_chunk::<8>().map_or(0, |eight| u64::from_be_bytes(*eight));
+        // a flush has no place; the kernel writes -1 or 0
+        let sector = if operation == Operation::Flush { 0 } else { self.sector };
+        if sector >= MOST_SECTORS {
+            return Meaning::Unusable("a sector beyond any disk");
+        }
+        let sectors = self.bytes.div_ceil(512);
+        Meaning::Event(Event { device: self.device, kind, operation, sector, sectors, other })
+    }
+
+    /// The time of day in seconds and nanoseconds, at the record's own time.
+    fn wall_clock(&self, behind: &[u8]) -> Meaning {
+        let Some(eight) = behind.first_chunk::<8>() else { return Meaning::Unusable("a time of day cut off") };
+        let word = |four: [u8; 4]| if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
+        let [a, b, c, d, e, f, g, h] = *eight;
+        let (seconds, nanoseconds) = (word([a, b, c, d]), word([e, f, g, h]));
+        Meaning::WallClock(i64::from(seconds) * 1_000_000_000 + i64::from(nanoseconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(version: u8, big_endian: bool, action: u64) -> Vec<u8> {
+        let word4 = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let word8 = |n: u64| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let word2 = |n: u16| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
+        let mut out = Vec::new();
+        out.extend(word4(MAGIC | u32::from(version)));
+        out.extend(word4(1));
+        out.extend(word8(1_000));
+        out.extend(word8(2048));
+        out.extend(word4(4096));
+        if version == 7 {
+            out.extend(word4(action as u32));
+            out.extend(word4(99));
+        } else {
+            out.extend(word4(99));
+            out.extend(word8(action));
+        }
+        out.extend(word4((8 << 20) | 3));
+        out.extend(word4(1));
+        out.extend(word2(0));
+        out.extend(word2(0));
+        out.resize(if version == 7 { 48 } else { 64 }, 0);
+        out
+    }
+
+    #[test]
+    fn both_versions_in_both_byte_orders_say_the_same() {
+        for version in [7, 8] {
+            for big_endian in [false, true] {
+                let bytes = record(version, big_endian, 1 | (READ << CATEGORY));
+                let length = bytes.len();
+                assert_eq!(header(&bytes), Header::Record { big_endian, version, length });
+                let read = Record::read(&bytes, big_endian, version).expect("whole");
+                assert_eq!(read.time_ns, 1_000);
+                let Meaning::Event(event) = read.meaning(&[]) else { panic!("{read:?}") };
+                assert_eq!((event.kind, event.operation), (Kind::Queue, Operation::Read));
+                assert_eq!((event.sector, event.sectors, event.device), (2048, 8, (8 << 20) | 3));
+                for cut in 0..length - 12 {
+                    assert!(Record::read(&bytes[..cut], big_endian, version).is_none(), "{version} {cut}");
+                }
+            }
+        }
+        assert_eq!(header(b"\x09tae"), Header::Not);
+        assert_eq!(header(b"tae"), Header::Not);
+    }
+
+    #[test]
+    fn a_split_tells_its_place_behind_a_cgroup_too() {
+        let place = 2052u64.to_be_bytes();
+        let with_cgroup = [[7; 8], place].concat();
+        for (cgroup, behind) in [(0, &place[..]), (CGROUP, &with_cgroup)] {
+            let bytes = record(7, false, 13 | cgroup | (WRITE << CATEGORY));
+            let read = Record::read(&bytes, false, 7).expect("whole");
+            let Meaning::Event(event) = read.meaning(behind) else { panic!("{read:?}") };
+            assert_eq!((event.kind, event.other), (Kind::Split, 2052));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_apart() {
+        let meaning = |action: u64| Record::read(&record(7, false, action), false, 7).expect("whole").meaning(&[0; 8]);
+        assert!(matches!(meaning(9 | (READ << CATEGORY)), Meaning::Nothing));
+        assert!(matches!(meaning(2 | (NOTIFY << CATEGORY)), Meaning::Nothing));
+        assert!(matches!(meaning(1 | (NOTIFY << CATEGORY)), Meaning::WallClock(0)));
+        assert!(matches!(meaning(7 | (PASSED_THROUGH << CATEGORY)), Meaning::Unusable(_)));
+        assert!(matches!(meaning(7), Meaning::Unusable(_)));
+    }
+}

@@ -1,0 +1,74 @@
+//! The trace formats, one file each.
+
+mod blkparse;
+mod blktrace;
+mod disksim;
+mod msr;
+mod requests;
+mod spc;
+mod validation;
+
+pub(crate) use blkparse::line as blkparse_line;
+pub(crate) use blktrace::{Header, MAGIC_BYTES, Meaning, Record, header};
+pub use requests::{CSV_HEADING, csv_line};
+
+use diskwright_logs::Head;
+
+use crate::lines::Parse;
+
+/// One trace format.
+pub struct Format {
+    /// Short name, lower case with hyphens.
+    pub id: &'static str,
+    /// What it is, for lists.
+    pub title: &'static str,
+    /// What is read of it, and what the moments mean.
+    pub explain: &'static str,
+    /// True when the beginning of a file is of this format. It looks at
+    /// content, never at the name.
+    pub recognise: fn(&Head<'_>) -> bool,
+    /// True where its moments are of the time of day; blktrace may bring it.
+    pub(crate) wall_clock: bool,
+    pub(crate) shape: Shape,
+}
+
+/// How a trace is built.
+pub(crate) enum Shape {
+    /// A request a line.
+    Lines(Parse),
+    /// Events of requests, as the kernel's binary records.
+    Records,
+    /// Events of requests, as text.
+    EventLines,
+}
+
+/// All formats, in the order in which they are tried.
+pub const FORMATS: &[&Format] = &[
+    &blktrace::FORMAT,
+    &blkparse::FORMAT,
+    &msr::FORMAT,
+    &requests::FORMAT,
+    &validation::FORMAT,
+    &disksim::FORMAT,
+    &spc::FORMAT,
+];
+
+/// The format of a file's beginning.
+pub fn recognise(head: &Head<'_>) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
+}
+
+/// True where the first lines (blank ones aside, at most 20) are all of a
+/// format's, and there is at least one. A line that may be cut at the end of
+/// the head is not judged.
+fn first_lines(head: &Head<'_>, is_one: impl Fn(&[u8]) -> bool) -> bool {
+    let cut = head.bytes.len() >= diskwright_logs::HEAD;
+    let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
+        Some(end) if cut => &head.bytes[..end],
+        None if cut => return false,
+        _ => head.bytes,
+    };
+    let lines = whole.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let mut lines = lines.take(20).peekable();
+    lines.peek().is_some() && lines.all(is_one)
+}

@@ -1,0 +1,77 @@
+//! Traces as Microsoft Research Cambridge published them, a request a line:
+//!
+//! ```text
+//! 128166372003061629,hm,1,Read,383496192,32768,413
+//! ```
+//!
+//! arrival (a Windows file time: 100 ns since 1601), host, disk, `Read` or
+//! `Write`, offset and size in bytes, response time in 100 ns.
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::Head;
+
+use super::{Format, Shape, first_lines};
+use crate::lines::Context;
+use crate::summary::Devices;
+use crate::text::whole;
+
+pub(super) const FORMAT: Format = Format {
+    id: "msr-cambridge",
+    title: "MSR Cambridge CSV: arrival and response of each request",
+    explain: "Lines of `file_time,host,disk,Read|Write,offset,size,response`, times in 100 ns. When a request went \
+              to the device is not in it, so response times are known and queue and service times are not.",
+    recognise,
+    wall_clock: true,
+    shape: Shape::Lines(line),
+};
+
+/// Windows file time of 1970, in 100 ns since 1601.
+const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
+
+fn recognise(head: &Head<'_>) -> bool {
+    first_lines(head, |line| is_heading(line) || read(line, &mut Devices::default()).is_ok())
+}
+
+/// The originals have no heading; copies of them do.
+fn is_heading(line: &[u8]) -> bool {
+    line.starts_with(b"Timestamp,")
+}
+
+fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    if line.is_empty() || is_heading(line) {
+        return Ok(None);
+    }
+    read(line, context.devices).map(Some)
+}
+
+/// File time as nanoseconds since 1970.
+fn file_time(ticks: u64) -> Option<i64> {
+    i64::try_from(ticks).ok()?.checked_sub(UNIX_EPOCH)?.checked_mul(100)
+}
+
+fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
+    let mut columns = line.split(|b| *b == b',');
+    let mut next = || columns.next();
+    let arrival = next().and_then(whole).and_then(file_time).ok_or("column 1: no Windows file time")?;
+    let host = next().filter(|host| !host.is_empty()).ok_or("column 2: no host")?;
+    let disk = next().filter(|disk| whole(disk).is_some()).ok_or("column 3: no disk number")?;
+    let operation = match next() {
+        Some(word) if word.eq_ignore_ascii_case(b"read") => Operation::Read,
+        Some(word) if word.eq_ignore_ascii_case(b"write") => Operation::Write,
+        _ => return Err("column 4: neither Read nor Write"),
+    };
+    let offset = next().and_then(whole).ok_or("column 5: no offset")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 6: no size")?;
+    let response = next().map(<[u8]>::trim_ascii_end).and_then(whole).ok_or("column 7: no response time")?;
+    if next().is_some() {
+        return Err("more than seven columns");
+    }
+    let done = i64::try_from(response).ok().and_then(|r| r.checked_mul(100)).and_then(|r| arrival.checked_add(r));
+    // host and disk stand side by side in the line, which makes them one key
+    let from = host.as_ptr().addr() - line.as_ptr().addr();
+    let key = &line[from..from + host.len() + 1 + disk.len()];
+    let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));
+    let device = devices.number(key, name).ok_or(Devices::TOO_MANY)?;
+    let request = Request::new(arrival, device, operation, offset, length);
+    Ok(Request { completion_ns: done.ok_or("column 7: beyond any clock")?, ..request })
+}

@@ -1,0 +1,94 @@
+//! Our own: requests as CSV, as `show TRACE --as csv` writes them, so that any
+//! trace can be cut and changed with other tools and read again. Times are
+//! seconds with nanoseconds; what is not known is an empty cell.
+
+use std::fmt::Write;
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::Head;
+
+use super::{Format, Shape};
+use crate::lines::Context;
+use crate::summary::Devices;
+use crate::text::{nanoseconds, whole};
+
+pub(super) const FORMAT: Format = Format {
+    id: "requests-csv",
+    title: "requests as `show TRACE --as csv` writes them",
+    explain: "A heading `arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s`, then a request a \
+              line; times in seconds on one clock, empty where they are not known.",
+    recognise,
+    wall_clock: false,
+    shape: Shape::Lines(line),
+};
+
+/// First line of requests as CSV.
+pub const CSV_HEADING: &str = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s\n";
+
+/// Appends a request as a line of CSV. Moments before the clock's zero are
+/// written with a sign, and not read again.
+pub fn csv_line(out: &mut String, request: &Request, device: &str) {
+    let Request { operation, offset_bytes, length_bytes, .. } = request;
+    seconds(out, Some(request.arrival_ns));
+    out.push(',');
+    if device.contains([',', '"', '\n', '\r']) {
+        // a name is not worth the nesting of quotes
+        let _ = write!(out, "\"{}\"", device.replace('"', "'").replace(['\n', '\r'], " "));
+    } else {
+        out.push_str(device);
+    }
+    // writing to a string cannot fail
+    let _ = write!(out, ",{},{offset_bytes},{length_bytes},", operation.name());
+    seconds(out, request.issued());
+    out.push(',');
+    seconds(out, request.completed());
+    out.push('\n');
+}
+
+fn seconds(out: &mut String, moment: Option<i64>) {
+    if let Some(ns) = moment {
+        let sign = if ns < 0 { "-" } else { "" };
+        let ns = ns.unsigned_abs();
+        let _ = write!(out, "{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    }
+}
+
+fn recognise(head: &Head<'_>) -> bool {
+    head.bytes.starts_with(CSV_HEADING.trim_ascii_end().as_bytes())
+}
+
+fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    if line.is_empty() || line == CSV_HEADING.trim_ascii_end().as_bytes() {
+        return Ok(None);
+    }
+    let comma = line.iter().position(|b| *b == b',').ok_or("one column only")?;
+    let arrival = nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: no seconds")?;
+    let (device, rest) = device(&line[comma + 1..]).ok_or("column 2: no device")?;
+    let mut columns = rest.split(|b| *b == b',');
+    let mut next = || columns.next();
+    let operation = next().and_then(|f| Operation::from_name(std::str::from_utf8(f).ok()?));
+    let operation = operation.ok_or("column 3: not read, write, flush or discard")?;
+    let offset = next().and_then(whole).ok_or("column 4: no offset")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: no length")?;
+    let mut moment = |because| match next() {
+        Some(b"") => Ok(Request::UNKNOWN),
+        field => field.and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or(because),
+    };
+    let issued_ns = moment("column 6: no seconds")?;
+    let completion_ns = moment("column 7: no seconds")?;
+    let name = || String::from_utf8_lossy(device).into_owned();
+    let number = context.devices.number(device, name).ok_or(Devices::TOO_MANY)?;
+    let request = Request::new(arrival, number, operation, offset, length);
+    Ok(Some(Request { issued_ns, completion_ns, ..request }))
+}
+
+/// The device, quoted or not, and what follows its comma.
+fn device(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = match text.strip_prefix(b"\"") {
+        Some(quoted) => quoted.windows(2).position(|w| w == b"\",")? + 2,
+        None => text.iter().position(|b| *b == b',')?,
+    };
+    let device = &text[..end];
+    let device = device.strip_prefix(b"\"").and_then(|d| d.strip_suffix(b"\"")).unwrap_or(device);
+    Some((device, &text[end + 1..]))
+}

@@ -1,0 +1,55 @@
+//! Traces in the form of the Storage Performance Council, as the University of
+//! Massachusetts publishes them:
+//!
+//! ```text
+//! 0,20941264,8192,W,0.551706
+//! ```
+//!
+//! application unit, block (512 bytes), size in bytes, `R` or `W`, seconds
+//! since the start; further columns are optional and not read.
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::Head;
+
+use super::{Format, Shape, first_lines};
+use crate::lines::Context;
+use crate::summary::Devices;
+use crate::text::{nanoseconds, sectors, whole};
+
+pub(super) const FORMAT: Format = Format {
+    id: "spc",
+    title: "Storage Performance Council trace: arrivals only",
+    explain: "Lines of `unit,block,bytes,R|W,seconds`; a block is 512 bytes. Times count from the start of the \
+              trace; it does not say when a request was done.",
+    recognise,
+    wall_clock: false,
+    shape: Shape::Lines(line),
+};
+
+fn recognise(head: &Head<'_>) -> bool {
+    first_lines(head, |line| read(line, &mut Devices::default()).is_ok())
+}
+
+fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    read(line, context.devices).map(Some)
+}
+
+fn read(line: &[u8], devices: &mut Devices) -> Result<Request, &'static str> {
+    let mut columns = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    let mut next = || columns.next();
+    let unit = next().filter(|unit| whole(unit).is_some()).ok_or("column 1: no unit number")?;
+    let offset = next().and_then(whole).and_then(sectors).ok_or("column 2: no block number")?;
+    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 3: no size")?;
+    let operation = match next() {
+        Some(b"R" | b"r") => Operation::Read,
+        Some(b"W" | b"w") => Operation::Write,
+        _ => return Err("column 4: neither R nor W"),
+    };
+    let arrival = next().and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or("column 5: no seconds")?;
+    let name = || String::from_utf8_lossy(unit).into_owned();
+    let device = devices.number(unit, name).ok_or(Devices::TOO_MANY)?;
+    Ok(Request::new(arrival, device, operation, offset, length))
+}

@@ -1,0 +1,62 @@
+//! Validation traces of DiskSim: a request a line, as it was measured on a
+//! drive that had one at a time.
+//!
+//! ```text
+//! R Hit    7563004   4  14368.00000  28778.00000
+//! ```
+//!
+//! read or write, what the drive's cache made of it, first block (512 bytes),
+//! blocks, measured response and the pause after it, both microseconds.
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::Head;
+
+use super::{Format, Shape, first_lines};
+use crate::lines::Context;
+use crate::summary::Devices;
+use crate::text::{fields, nanoseconds, sectors, whole};
+
+pub(super) const FORMAT: Format = Format {
+    id: "disksim-validation",
+    title: "DiskSim validation trace: measured response and pause of each request",
+    explain: "Lines of `R|W Hit|Miss|Doub|Trip block blocks response_us pause_us`, one request at a time: each is \
+              issued when the one before was done and its pause has passed. Times count from the first request.",
+    recognise,
+    wall_clock: false,
+    shape: Shape::Lines(line),
+};
+
+/// What the cache made of a request.
+const CACHE: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
+
+fn recognise(head: &Head<'_>) -> bool {
+    first_lines(head, |line| {
+        let mut fields = fields(line);
+        matches!(fields.next(), Some(b"R" | b"W")) && fields.next().is_some_and(|word| CACHE.contains(&word))
+    })
+}
+
+fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+    let mut fields = fields(line);
+    let operation = match fields.next() {
+        None => return Ok(None),
+        Some(b"R") => Operation::Read,
+        Some(b"W") => Operation::Write,
+        Some(_) => return Err("column 1: neither R nor W"),
+    };
+    fields.next().filter(|word| CACHE.contains(word)).ok_or("column 2: not Hit, Miss, Doub or Trip")?;
+    let offset = fields.next().and_then(whole).and_then(sectors).ok_or("column 3: no block number")?;
+    let length = fields.next().and_then(whole).and_then(sectors).and_then(|l| u32::try_from(l).ok());
+    let length = length.ok_or("column 4: no number of blocks")?;
+    let response = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 5: no microseconds")?;
+    let pause = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 6: no microseconds")?;
+    if fields.next().is_some() {
+        return Err("more than six columns");
+    }
+    let device = context.devices.number(b"0", || context.stem.to_owned()).ok_or(Devices::TOO_MANY)?;
+    let arrival = *context.clock_ns;
+    let completion = arrival.checked_add(response).ok_or("column 5: beyond any clock")?;
+    *context.clock_ns = completion.checked_add(pause).ok_or("column 6: beyond any clock")?;
+    let request = Request::new(arrival, device, operation, offset, length);
+    Ok(Some(Request { issued_ns: arrival, completion_ns: completion, ..request }))
+}

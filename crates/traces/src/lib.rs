@@ -1,0 +1,186 @@
+//! Request traces: what was asked of disks, request by request.
+//!
+//! [`open`] recognises a trace by its content and gives its requests as an
+//! iterator, in order of arrival and in constant memory (but for requests
+//! under way). [`statistics::Statistics`] sums them up. Each format is one
+//! file in `formats/`; those with a line a request share one engine
+//! (`lines.rs`), those with several events a request another (`records.rs`,
+//! `matching.rs`).
+//!
+//! What cannot be read is skipped, and told by [`Trace::summary`] with place
+//! and reason; an error ends the trace only where the system refuses to read.
+
+mod bytes;
+mod error;
+mod events;
+mod files;
+mod formats;
+mod lines;
+mod matching;
+mod order;
+mod records;
+pub mod statistics;
+mod summary;
+mod text;
+
+use std::path::PathBuf;
+
+use diskwright_base::Request;
+pub use diskwright_logs::{Head, Input};
+
+use bytes::Bytes;
+pub use error::TraceError;
+use formats::Shape;
+pub use formats::{CSV_HEADING, FORMATS, Format, csv_line, recognise};
+use lines::Lines;
+use records::Records;
+pub use statistics::Statistics;
+pub use summary::{Skipped, Summary};
+
+enum Engine {
+    Lines(Lines),
+    Records(Records),
+}
+
+/// A trace being read: an iterator of requests.
+pub struct Trace {
+    format: &'static Format,
+    files: Vec<String>,
+    engine: Engine,
+    requests: u64,
+    out_of_order: u64,
+    span_ns: Option<(i64, i64)>,
+    last_ns: i64,
+    failed: bool,
+}
+
+/// Opens the files of one trace, all of one format; `-` is standard input. Of
+/// `NAME.blktrace.CPU` any one brings the files of all processors.
+///
+/// # Errors
+/// When a file cannot be opened, is no trace, or is of another format than the others.
+pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
+    let inputs = files::whole_sets(paths).iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, _>>()?;
+    from_inputs(inputs)
+}
+
+/// The same of files that are open.
+///
+/// # Errors
+/// When one is no trace, or of another format than the others.
+pub fn from_inputs(inputs: Vec<Input>) -> Result<Trace, TraceError> {
+    let mut found: Option<(&'static Format, String)> = None;
+    for input in &inputs {
+        // a processor that did nothing leaves an empty file
+        if input.head().bytes.is_empty() && inputs.len() > 1 {
+            continue;
+        }
+        let file = || input.name().to_owned();
+        let unknown =
+            || TraceError::Unknown { file: file(), known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", ") };
+        let format = recognise(&input.head()).ok_or_else(unknown)?;
+        match &found {
+            Some((other, _)) if other.id == format.id => {}
+            None => found = Some((format, file())),
+            Some((other, other_file)) => {
+                let (other_file, other_format) = (other_file.clone(), other.id);
+                return Err(TraceError::Mixed { file: file(), format: format.id, other_file, other_format });
+            }
+        }
+    }
+    let (format, _) = found.ok_or(TraceError::None)?;
+    Ok(with_format(format, inputs))
+}
+
+/// Reads inputs as a format, whatever they begin with.
+pub fn with_format(format: &'static Format, inputs: Vec<Input>) -> Trace {
+    let files = inputs.iter().map(|input| input.name().to_owned()).collect();
+    let bytes = inputs.into_iter().map(Bytes::new).collect();
+    let engine = match format.shape {
+        Shape::Lines(parse) => Engine::Lines(Lines::new(parse, bytes)),
+        Shape::Records => Engine::Records(Records::new(bytes, false)),
+        Shape::EventLines => Engine::Records(Records::new(bytes, true)),
+    };
+    Trace { format, files, engine, requests: 0, out_of_order: 0, span_ns: None, last_ns: i64::MIN, failed: false }
+}
+
+/// From here on a moment is taken for the time of day in traces that may hold
+/// either: 1990, nanoseconds since 1970. No trace lasts twenty years.
+const A_DAY_NS: i64 = 631_152_000_000_000_000;
+
+impl Trace {
+    /// The format.
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Names of the devices seen so far, by [`Request::device`].
+    pub fn devices(&self) -> &[String] {
+        match &self.engine {
+            Engine::Lines(lines) => lines.devices.names(),
+            Engine::Records(records) => records.matcher.devices.names(),
+        }
+    }
+
+    /// What the trace turned out to be, as far as it was read.
+    pub fn summary(&self) -> Summary {
+        let (skips, unfinished, without_arrival, told) = match &self.engine {
+            Engine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
+            Engine::Records(records) => {
+                let matcher = &records.matcher;
+                let skips = vec![&records.skips, &matcher.skips];
+                (skips, matcher.unfinished, matcher.without_arrival, records.wall_clock())
+            }
+        };
+        let of_day = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
+        Summary {
+            format: self.format.id,
+            files: self.files.clone(),
+            requests: self.requests,
+            unfinished,
+            without_arrival,
+            out_of_order: self.out_of_order,
+            skipped: skips.into_iter().flat_map(|s| s.clone().finish()).collect(),
+            devices: self.devices().to_vec(),
+            wall_clock: self.format.wall_clock || told || of_day,
+            from_ns: self.span_ns.map(|(from, _)| from),
+            to_ns: self.span_ns.map(|(_, to)| to),
+        }
+    }
+
+    fn count(&mut self, request: &Request) {
+        self.requests += 1;
+        if request.arrival_ns < self.last_ns {
+            self.out_of_order += 1;
+        }
+        self.last_ns = self.last_ns.max(request.arrival_ns);
+        let end = request.completed().unwrap_or(request.arrival_ns).max(request.arrival_ns);
+        let (from, to) = self.span_ns.unwrap_or((request.arrival_ns, end));
+        self.span_ns = Some((from.min(request.arrival_ns), to.max(end)));
+    }
+}
+
+impl Iterator for Trace {
+    type Item = Result<Request, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = match &mut self.engine {
+            Engine::Lines(lines) => lines.next(),
+            Engine::Records(records) => records.next(),
+        };
+        match next {
+            Ok(request) => {
+                let request = request?;
+                self.count(&request);
+                Some(Ok(request))
+            }
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! From events to requests.
+//!
+//! What was asked for (Q) waits in pieces of sectors; an issue (D) takes the
+//! pieces it covers, and a completion (C) ends those. So merges need no
+//! events of their own: an issue that covers three requests issues all three.
+//! A request that was cut is done when its last sector is.
+//!
+//! Requests go out in order of arrival, so one waits until all before it are
+//! done. A request that never ends (its event was lost) is given up when too
+//! many wait behind it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use diskwright_base::{Operation, Request};
+use diskwright_logs::Skips;
+
+use crate::events::{Event, Kind, major_minor};
+use crate::summary::Devices;
+
+/// Requests held at most.
+const MOST_HELD: usize = 1 << 18;
+/// Pieces that begin alike, looked at for the one of the right length.
+const MOST_ALIKE: usize = 8;
+/// Splits that are remembered on a device.
+const MOST_SPLITS: usize = 32;
+
+/// Operation and first sector in one number, then the request's number.
+type Key = (u64, u64);
+/// Pieces by their key; the value is the sector behind the piece.
+type Pieces = BTreeMap<Key, u64>;
+
+/// A stretch of sectors of a request.
+#[derive(Clone, Copy)]
+struct Piece {
+    from: u64,
+    to: u64,
+    id: u64,
+}
+
+fn key(operation: Operation, sector: u64, id: u64) -> Key {
+    ((operation as u64) << 56 | sector, id)
+}
+
+fn sector_of(key: Key) -> u64 {
+    key.0 & ((1 << 56) - 1)
+}
+
+#[derive(Default)]
+struct Device {
+    number: u16,
+    waiting: Pieces,
+    flying: Pieces,
+    waiting_flushes: VecDeque<u64>,
+    flying_flushes: VecDeque<u64>,
+    /// Where a waiting request was cut, and which.
+    splits: VecDeque<(u64, u64)>,
+}
+
+struct Held {
+    request: Request,
+    /// Sectors that are not done.
+    left: u32,
+    done: bool,
+    remapped: bool,
+}
+
+/// Builds requests from events that come in order of time.
+#[derive(Default)]
+pub(crate) struct Matcher {
+    pub(crate) devices: Devices,
+    pub(crate) skips: Skips,
+    /// Requests handed out without a completion.
+    pub(crate) unfinished: u64,
+    /// Requests of which no Q was seen.
+    pub(crate) without_arrival: u64,
+    tables: Vec<Device>,
+    by_kernel_number: HashMap<u32, usize>,
+    last: Option<(u32, usize)>,
+    held: VecDeque<Held>,
+    /// Number of the first of `held`.
+    base: u64,
+    /// Requests given up since their pieces were swept.
+    given_up: usize,
+    ended: bool,
+    pieces: Vec<Piece>,
+}
+
+impl Matcher {
+    /// Takes an event; `place` is told where it cannot be used.
+    pub(crate) fn event(&mut self, time_ns: i64, event: &Event) {
+        let Some(table) = self.table(event.device) else {
+            return self.skips.add(format!("at {time_ns} ns"), Devices::TOO_MANY);
+        };
+        let flush = event.operation == Operation::Flush;
+        match event.kind {
+            Kind::Queue if flush => self.queue_flush(table, time_ns),
+            Kind::Issue if flush => self.issue_flushes(table, time_ns),
+            Kind::Complete if flush => self.complete_flushes(table, time_ns),
+            _ if flush => {}
+            Kind::Queue | Kind::Remap => self.queue(table, time_ns, event),
+            Kind::Split => self.split(table, event),
+            Kind::Issue => self.issue(table, time_ns, event),
+            Kind::Requeue => self.requeue(table, event),
+            Kind::Complete => self.complete(table, time_ns, event),
+        }
+    }
+
+    /// Says that no event follows.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// A request that can go out.
+    pub(crate) fn pop(&mut self) -> Option<Request> {
+        let first = self.held.front()?;
+        if !first.done {
+            if !self.ended && self.held.len() <= MOST_HELD {
+                return None;
+            }
+            self.unfinished += 1;
+            self.given_up += 1;
+        }
+        let request = self.held.pop_front()?.request;
+        self.base += 1;
+        if self.given_up > MOST_HELD / 4 {
+            self.sweep();
+        }
+        Some(request)
+    }
+
+    /// Drops the pieces of requests that were given up.
+    fn sweep(&mut self) {
+        self.given_up = 0;
+        let base = self.base;
+        for table in &mut self.tables {
+            table.waiting.retain(|key, _| key.1 >= base);
+            table.flying.retain(|key, _| key.1 >= base);
+            table.waiting_flushes.retain(|id| *id >= base);
+            table.flying_flushes.retain(|id| *id >= base);
+        }
+    }
+
+    fn table(&mut self, device: u32) -> Option<usize> {
+        if let Some((last, table)) = self.last
+            && last == device
+        {
+            return Some(table);
+        }
+        let table = match self.by_kernel_number.get(&device) {
+            Some(&table) => table,
+            None => {
+                let (major, minor) = major_minor(device);
+                let number = self.devices.number(&device.to_le_bytes(), || format!("{major},{minor}"))?;
+                self.tables.push(Device { number, ..Device::default() });
+                self.by_kernel_number.insert(device, self.tables.len() - 1);
+                self.tables.len() - 1
+            }
+        };
+        self.last = Some((device, table));
+        Some(table)
+    }
+
+    fn held(&mut self, id: u64) -> Option<&mut Held> {
+        let place = id.checked_sub(self.base)?;
+        self.held.get_mut(usize::try_from(place).ok()?)
+    }
+
+    /// A new request; its number.
+    fn hold(&mut self, request: Request, sectors: u32, remapped: bool) -> u64 {
+        self.held.push_back(Held { request, left: sectors, done: false, remapped });
+        self.base + self.held.len() as u64 - 1
+    }
+
+    fn queue(&mut self, table: usize, time_ns: i64, event: &Event) {
+        let Event { operation, sector, sectors, .. } = *event;
+        let end = sector + u64::from(sectors);
+        let remapped = event.kind == Kind::Remap;
+        if let Some(id) = self.remapped_twin(table, operation, sector, end) {
+            if let Some(held) = self.held(id) {
+                held.remapped = remapped;
+            }
+            return;
+        }
+        self.cut_at_split(table, operation, sector, end);
+        let bytes = u64::from(sectors) * 512;
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let request = Request::new(time_ns, self.tables[table].number, operation, sector * 512, length);
+        let id = self.hold(request, sectors, remapped);
+        self.tables[table].waiting.insert(key(operation, sector, id), end);
+    }
+
+    /// The waiting request that came here from another device and is only now
+    /// asked for: the same one.
+    fn remapped_twin(&mut self, table: usize, operation: Operation, sector: u64, end: u64) -> Option<u64> {
+        let alike = self.tables[table].waiting.range(key(operation, sector, 0)..=key(operation, sector, u64::MAX));
+        let (key, _) = alike.rev().take(1).find(|(_, to)| **to == end)?;
+        let id = key.1;
+        self.held(id).is_some_and(|held| held.remapped).then_some(id)
+    }
+
+    /// Kernels before 4.16 ask again for the second part of a request that
+    /// they cut: then the first one ends at the cut.
+    fn cut_at_split(&mut self, table: usize, operation: Operation, sector: u64, end: u64) {
+        let Device { splits, waiting, .. } = &mut self.tables[table];
+        let Some(place) = splits.iter().position(|(at, _)| *at == sector) else { return };
+        let Some((_, id)) = splits.remove(place) else { return };
+        let before = waiting.range(..key(operation, sector, 0)).rev().take(MOST_ALIKE);
+        let Some((&found, &to)) = before.into_iter().find(|(k, to)| k.1 == id && **to == end) else { return };
+        waiting.insert(found, sector);
+        let cut = u32::try_from(to - sector).unwrap_or(u32::MAX);
+        if let Some(held) = self.held(id) {
+            held.left = held.left.saturating_sub(cut);
+            held.request.length_bytes = held.request.length_bytes.saturating_sub(cut.saturating_mul(512));
+        }
+    }
+
+    fn split(&mut self, table: usize, event: &Event) {
+        let Device { splits, waiting, .. } = &mut self.tables[table];
+        let key = key(event.operation, event.sector, u64::MAX);
+        let Some((found, to)) = waiting.range(..=key).next_back() else { return };
+        if event.other > sector_of(*found) && event.other < *to {
+            splits.push_back((event.other, found.1));
+            if splits.len() > MOST_SPLITS {
+                splits.pop_front();
+            }
+        }
+    }
+
+    fn issue(&mut self, table: usize, time_ns: i64, event: &Event) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let Event { operation, sector, sectors, .. } = *event;
+        let end = sector + u64::from(sectors);
+        take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
+        if pieces.is_empty() {
+            // nobody was seen to ask for it; it counts from here
+            let bytes = u32::try_from(u64::from(sectors) * 512).unwrap_or(u32::MAX);
+            let request = Request::new(time_ns, self.tables[table].number, operation, sector * 512, bytes);
+            let id = self.hold(request, sectors, false);
+            self.without_arrival += 1;
+            self.tables[table].flying.insert(key(operation, sector, id), end);
+        }
+        for piece in &pieces {
+            if let Some(held) = self.held(piece.id) {
+                if held.request.issued().is_none() {
+                    held.request.issued_ns = time_ns;
+                }
+                self.tables[table].flying.insert(key(operation, piece.from, piece.id), piece.to);
+            }
+        }
+        pieces.clear();
+        self.pieces = pieces;
+    }
+
+    fn requeue(&mut self, table: usize, event: &Event) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let Event { operation, sector, sectors, .. } = *event;
+        take(&mut self.tables[table].flying, operation, sector, sector + u64::from(sectors), &mut pieces);
+        for piece in &pieces {
+            if let Some(held) = self.held(piece.id) {
+                // it counts when it goes to the device for good
+                held.request.issued_ns = Request::UNKNOWN;
+                self.tables[table].waiting.insert(key(operation, piece.from, piece.id), piece.to);
+            }
+        }
+        pieces.clear();
+        self.pieces = pieces;
+    }
+
+    fn complete(&mut self, table: usize, time_ns: i64, event: &Event) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let Event { operation, sector, sectors, .. } = *event;
+        let end = sector + u64::from(sectors);
+        take(&mut self.tables[table].flying, operation, sector, end, &mut pieces);
+        if pieces.is_empty() {
+            // devices without a queue of their own (device mapper, md) have no D
+            take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
+        }
+        if pieces.is_empty() {
+            self.skips.add(format!("at {time_ns} ns"), "the completion of a request whose beginning was not traced");
+        }
+        for piece in &pieces {
+            if let Some(held) = self.held(piece.id) {
+                held.left = held.left.saturating_sub(u32::try_from(piece.to - piece.from).unwrap_or(u32::MAX));
+                if held.left == 0 {
+                    held.request.completion_ns = time_ns;
+                    held.done = true;
+                }
+            }
+        }
+        pieces.clear();
+        self.pieces = pieces;
+    }
+
+    fn queue_flush(&mut self, table: usize, time_ns: i64) {
+        let request = Request::new(time_ns, self.tables[table].number, Operation::Flush, 0, 0);
+        let id = self.hold(request, 0, false);
+        self.tables[table].waiting_flushes.push_back(id);
+    }
+
+    /// One flush of the device serves all that wait for one.
+    fn issue_flushes(&mut self, table: usize, time_ns: i64) {
+        let mut waiting = std::mem::take(&mut self.tables[table].waiting_flushes);
+        for id in waiting.drain(..) {
+            if let Some(held) = self.held(id) {
+                held.request.issued_ns = time_ns;
+                self.tables[table].flying_flushes.push_back(id);
+            }
+        }
+        self.tables[table].waiting_flushes = waiting;
+    }
+
+    fn complete_flushes(&mut self, table: usize, time_ns: i64) {
+        let mut flying = std::mem::take(&mut self.tables[table].flying_flushes);
+        if flying.is_empty() {
+            flying = std::mem::take(&mut self.tables[table].waiting_flushes);
+        }
+        for id in flying.drain(..) {
+            if let Some(held) = self.held(id) {
+                held.request.completion_ns = time_ns;
+                held.done = true;
+            }
+        }
+    }
+}
+
+/// Takes the pieces of an operation that lie in `from..to` out of `pieces`, in
+/// order of place; what sticks out stays. Of pieces at one place the one that
+/// ends where the range ends goes first, then the oldest.
+fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &mut Vec<Piece>) {
+    let mut at = from;
+    while at < to {
+        let Some((found, end)) = covering(pieces, operation, at, to) else {
+            let behind = pieces.range(key(operation, at + 1, 0)..key(operation, to, 0)).next();
+            match behind {
+                Some((next, _)) => at = sector_of(*next),
+                None => return,
+            }
+            continue;
+        };
+        let (start, id) = (sector_of(found), found.1);
+        pieces.remove(&found);
+        if start < at {
+            pieces.insert(found, at);
+        }
+        if end > to {
+            pieces.insert(key(operation, to, id), end);
+        }
+        taken.push(Piece { from: at, to: end.min(to), id });
+        at = end.min(to);
+    }
+}
+
+/// The piece to take for the sector `at`.
+fn covering(pieces: &Pieces, operation: Operation, at: u64, to: u64) -> Option<(Key, u64)> {
+    let alike = || pieces.range(key(operation, at, 0)..=key(operation, at, u64::MAX)).map(|(k, e)| (*k, *e));
+    let before = || pieces.range(key(operation, 0, 0)..key(operation, at, 0)).rev().map(|(k, e)| (*k, *e));
+    alike()
+        .take(MOST_ALIKE)
+        .find(|(_, end)| *end == to)
+        .or_else(|| alike().take(MOST_ALIKE).find(|(_, end)| *end < to))
+        .or_else(|| alike().next())
+        .or_else(|| before().take(MOST_ALIKE).find(|(_, end)| *end > at))
+}

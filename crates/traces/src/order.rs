@@ -1,0 +1,136 @@
+//! Puts what is nearly in order of time into order, with bounded memory.
+//!
+//! Streams of several processors come in stretches that are each in order;
+//! requests that were logged when they were done stand a little out of place.
+//! What comes is appended to one of a few runs that stay sorted, and the
+//! earliest head of the runs goes out. In order already, there is one run and
+//! nothing to compare.
+
+use std::collections::VecDeque;
+
+/// Runs at most; with more, items are put into their place in one of them.
+const MOST_RUNS: usize = 64;
+
+/// Items waiting to go out in order of time.
+pub(crate) struct Sorter<T> {
+    runs: Vec<VecDeque<(i64, T)>>,
+    /// The run that took the last item.
+    last: usize,
+    held: usize,
+    window: usize,
+}
+
+impl<T> Sorter<T> {
+    /// Holds `window` items before any goes out.
+    pub(crate) fn new(window: usize) -> Sorter<T> {
+        Sorter { runs: Vec::new(), last: 0, held: 0, window }
+    }
+
+    /// True when an item should go out before the next comes in.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held >= self.window
+    }
+
+    pub(crate) fn push(&mut self, time_ns: i64, item: T) {
+        self.held += 1;
+        let fits = |run: &VecDeque<(i64, T)>| run.back().is_none_or(|(t, _)| *t <= time_ns);
+        if self.runs.get(self.last).is_some_and(fits) {
+            self.runs[self.last].push_back((time_ns, item));
+            return;
+        }
+        // the run that ended last before this time: then the fewest runs do
+        let tail = |run: &VecDeque<(i64, T)>| run.back().map_or(i64::MIN, |(t, _)| *t);
+        let best = (0..self.runs.len()).filter(|&r| fits(&self.runs[r])).max_by_key(|&r| tail(&self.runs[r]));
+        self.last = match best {
+            Some(run) => run,
+            None if self.runs.len() < MOST_RUNS => {
+                self.runs.push(VecDeque::new());
+                self.runs.len() - 1
+            }
+            None => {
+                let run = &mut self.runs[0];
+                let place = run.partition_point(|(t, _)| *t <= time_ns);
+                run.insert(place, (time_ns, item));
+                return;
+            }
+        };
+        self.runs[self.last].push_back((time_ns, item));
+    }
+
+    /// Time of the earliest item.
+    pub(crate) fn first(&self) -> Option<i64> {
+        self.runs.iter().filter_map(|run| run.front()).map(|(t, _)| *t).min()
+    }
+
+    /// The earliest item; of equal ones the one that came first in its run.
+    pub(crate) fn pop(&mut self) -> Option<(i64, T)> {
+        let run = match self.runs.len() {
+            0 => return None,
+            1 => 0,
+            _ => (0..self.runs.len()).min_by_key(|&r| self.runs[r].front().map_or(i64::MAX, |(t, _)| *t))?,
+        };
+        let item = self.runs[run].pop_front();
+        if self.runs[run].is_empty() && self.runs.len() > 1 {
+            self.runs.remove(run);
+            self.last = 0;
+        }
+        self.held -= usize::from(item.is_some());
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(window: usize, times: &[i64]) -> Vec<i64> {
+        let (mut sorter, mut out) = (Sorter::new(window), Vec::new());
+        for &time in times {
+            while sorter.is_full() {
+                out.push(sorter.pop().expect("full").0);
+            }
+            sorter.push(time, ());
+            assert!(sorter.first().is_some());
+        }
+        while let Some((time, ())) = sorter.pop() {
+            out.push(time);
+        }
+        out
+    }
+
+    #[test]
+    fn stretches_of_two_processors_come_out_in_order() {
+        let stretch = |from: i64| (from..from + 100).step_by(2);
+        let times: Vec<i64> = [0, 1, 100, 101, 200, 201].into_iter().flat_map(stretch).collect();
+        assert_eq!(through(150, &times), (0..300).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn anything_within_the_window_is_sorted() {
+        // a fixed shuffle, and a descent that makes more runs than there may be
+        let shuffled: Vec<i64> = (0..500).map(|i| i * 7919 % 500).collect();
+        let falling: Vec<i64> = (0..500).rev().collect();
+        for times in [shuffled, falling] {
+            assert_eq!(through(500, &times), (0..500).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_beyond_the_window() {
+        let falling: Vec<i64> = (0..500).rev().collect();
+        let mut out = through(10, &falling);
+        assert_ne!(out, (0..500).collect::<Vec<_>>());
+        out.sort_unstable();
+        assert_eq!(out, (0..500).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn equal_times_keep_their_order() {
+        let mut sorter = Sorter::new(9);
+        for name in ["a", "b", "c"] {
+            sorter.push(5, name);
+        }
+        let names: Vec<&str> = std::iter::from_fn(|| sorter.pop()).map(|(_, name)| name).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+    }
+}

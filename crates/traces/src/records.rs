@@ -1,0 +1,166 @@
+//! Traces of events: binary records of several processors or lines of text,
+//! put in order of time and built into requests.
+
+use diskwright_base::Request;
+use diskwright_logs::Skips;
+
+use crate::TraceError;
+use crate::bytes::{Bytes, Line};
+use crate::events::Event;
+use crate::formats::{Header, MAGIC_BYTES, Meaning, Record, blkparse_line, header};
+use crate::matching::Matcher;
+use crate::order::Sorter;
+
+/// Events held of one file among several: each is in order but for a few.
+const WINDOW: usize = 4096;
+/// Events held of a single stream, in which the processors' buffers (512 KiB,
+/// about eleven thousand events) come one after the other.
+const STREAM_WINDOW: usize = 1 << 17;
+/// The head of any record fits this.
+const HEAD: usize = 64;
+
+struct File {
+    bytes: Bytes,
+    waiting: Sorter<Event>,
+    ended: bool,
+}
+
+/// Files of one trace, with several events a request.
+pub(crate) struct Records {
+    files: Vec<File>,
+    text: bool,
+    pub(crate) matcher: Matcher,
+    pub(crate) skips: Skips,
+    /// What is added to the events' time, nanoseconds; settled with the first one.
+    shift_ns: Option<i64>,
+    /// Time of day less the events' time, nanoseconds, where the trace tells it.
+    day_ns: Option<i64>,
+}
+
+impl Records {
+    pub(crate) fn new(files: Vec<Bytes>, text: bool) -> Records {
+        let window = if files.len() == 1 && !text { STREAM_WINDOW } else { WINDOW };
+        let file = |bytes| File { bytes, waiting: Sorter::new(window), ended: false };
+        let files = files.into_iter().map(file).collect();
+        let (matcher, skips) = (Matcher::default(), Skips::default());
+        Records { files, text, matcher, skips, shift_ns: text.then_some(0), day_ns: None }
+    }
+
+    /// True where the trace told the time of day.
+    pub(crate) fn wall_clock(&self) -> bool {
+        self.day_ns.is_some()
+    }
+
+    /// The next request.
+    pub(crate) fn next(&mut self) -> Result<Option<Request>, TraceError> {
+        loop {
+            if let Some(request) = self.matcher.pop() {
+                return Ok(Some(request));
+            }
+            let Some((time_ns, event)) = self.next_event()? else {
+                self.matcher.end();
+                return Ok(self.matcher.pop());
+            };
+            // the first event is where a clock without a day begins
+            let shift = *self.shift_ns.get_or_insert(self.day_ns.unwrap_or(-time_ns));
+            self.matcher.event(time_ns.saturating_add(shift), &event);
+        }
+    }
+
+    fn next_event(&mut self) -> Result<Option<(i64, Event)>, TraceError> {
+        for file in 0..self.files.len() {
+            while !self.files[file].ended && !self.files[file].waiting.is_full() {
+                if self.text { self.fill_line(file)? } else { self.fill_record(file)? }
+            }
+        }
+        if self.files.len() == 1 {
+            return Ok(self.files[0].waiting.pop());
+        }
+        let first = (0..self.files.len()).filter_map(|f| Some((self.files[f].waiting.first()?, f))).min();
+        Ok(first.and_then(|(_, file)| self.files[file].waiting.pop()))
+    }
+
+    fn fill_line(&mut self, file: usize) -> Result<(), TraceError> {
+        let File { bytes, waiting, ended } = &mut self.files[file];
+        let read = match bytes.line()? {
+            None => {
+                *ended = true;
+                return Ok(());
+            }
+            Some(Line::Whole(line)) => blkparse_line(line),
+            Some(Line::TooLong) => Err("a line longer than 256 KiB"),
+        };
+        match read {
+            Ok(Some((time_ns, event))) => waiting.push(time_ns, event),
+            Ok(None) => {}
+            Err(because) => self.skips.add(bytes.line_place(), because),
+        }
+        Ok(())
+    }
+
+    fn fill_record(&mut self, file: usize) -> Result<(), TraceError> {
+        let File { bytes, waiting, ended } = &mut self.files[file];
+        if !bytes.need(HEAD)? && bytes.have().is_empty() {
+            *ended = true;
+            return Ok(());
+        }
+        let Header::Record { big_endian, version, length } = header(bytes.have()) else {
+            return self.find_record(file);
+        };
+        let record = Record::read(bytes.have(), big_endian, version).filter(|_| bytes.have().len() >= length);
+        let Some(record) = record else { return self.cut(file) };
+        let whole = length + usize::from(record.more);
+        if !bytes.need(whole)? {
+            return self.cut(file);
+        }
+        // a length that lies would swallow good records: one must follow
+        let honest = record.more == 0 || !bytes.need(whole + MAGIC_BYTES)? || {
+            matches!(header(&bytes.have()[whole..]), Header::Record { .. })
+        };
+        let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
+        match (record.meaning(&bytes.have()[length..whole]), i64::try_from(record.time_ns)) {
+            (Meaning::Event(event), Ok(time_ns)) => waiting.push(time_ns, event),
+            (Meaning::Event(_), Err(_)) => self.skips.add(place(), "a time beyond any clock"),
+            (Meaning::Unusable(because), _) => self.skips.add(place(), because),
+            (Meaning::WallClock(now), Ok(time_ns)) => {
+                if self.shift_ns.is_none() && self.day_ns.is_none() {
+                    self.day_ns = now.checked_sub(time_ns);
+                }
+            }
+            (Meaning::WallClock(_) | Meaning::Nothing, _) => {}
+        }
+        bytes.pass(if honest { whole } else { length });
+        Ok(())
+    }
+
+    /// The file ends within a record.
+    fn cut(&mut self, file: usize) -> Result<(), TraceError> {
+        let File { bytes, ended, .. } = &mut self.files[file];
+        let place = format!("{}: byte {}", bytes.name(), bytes.offset());
+        self.skips.add(place, "the file ends within a record");
+        *ended = true;
+        Ok(())
+    }
+
+    /// No record begins here: looks for the next one.
+    fn find_record(&mut self, file: usize) -> Result<(), TraceError> {
+        let File { bytes, ended, .. } = &mut self.files[file];
+        let place = format!("{}: byte {}", bytes.name(), bytes.offset());
+        self.skips.add(place, "bytes that are no record, up to the next one");
+        loop {
+            let have = bytes.have();
+            let found = (1..have.len()).find(|at| matches!(header(&have[*at..]), Header::Record { .. }));
+            let keep = have.len().min(MAGIC_BYTES - 1);
+            let (length, more) = (have.len(), found.is_none());
+            bytes.pass(found.unwrap_or(length - keep));
+            if !more {
+                return Ok(());
+            }
+            if !bytes.need(HEAD)? && bytes.have().len() <= keep {
+                bytes.pass(keep);
+                *ended = true;
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests against the clock: arrivals, rates, what is outstanding.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use diskwright_base::{Histogram, Request};
+
+/// A second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How requests come and go.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// First arrival, nanoseconds on the trace's clock.
+    pub from_ns: Option<i64>,
+    /// Last arrival or completion.
+    pub to_ns: Option<i64>,
+    /// Nanoseconds between arrivals.
+    pub between_ns: Histogram,
+    /// Their standard deviation over their mean: 0 for a metronome, 1 for
+    /// arrivals by chance, more for bursts.
+    pub variation: Option<f64>,
+    /// Requests a second from the first arrival to the end; of a single
+    /// moment it cannot be told.
+    pub per_s: Option<f64>,
+    /// Most arrivals in one of the seconds that are counted from the first
+    /// arrival, and which second that was.
+    pub peak_per_s: u64,
+    /// The second of the peak, from the first arrival.
+    pub peak_second: u64,
+    /// Requests outstanding, mean over the time from the first arrival to the
+    /// end (of requests whose completion is known).
+    pub mean_outstanding: Option<f64>,
+    /// The same at most; `None` where no completion is known, or where more
+    /// are outstanding than are followed.
+    pub most_outstanding: Option<u64>,
+    /// Share of the time with at least one request outstanding.
+    pub busy: Option<f64>,
+    /// Requests whose completion is known.
+    pub completed: u64,
+}
+
+impl Flow {
+    /// From the first arrival to the end, seconds.
+    pub fn seconds(&self) -> f64 {
+        let span = self.from_ns.zip(self.to_ns).and_then(|(from, to)| to.checked_sub(from)).unwrap_or(0);
+        span as f64 / SECOND_NS as f64
+    }
+}
+
+/// Gathers a flow.
+pub(super) struct Gather {
+    requests: u64,
+    from_ns: Option<i64>,
+    to_ns: i64,
+    last_ns: i64,
+    between_ns: Histogram,
+    /// Of the squares of times between arrivals, seconds.
+    squares: f64,
+    second: u64,
+    in_second: u64,
+    peak: (u64, u64),
+    completed: u64,
+    outstanding_ns: u128,
+    /// Completions to come, earliest first.
+    under_way: BinaryHeap<Reverse<i64>>,
+    most_under_way: usize,
+    followed: usize,
+    busy_ns: u64,
+    busy_until: i64,
+}
+
+impl Gather {
+    /// Follows at most `followed` requests under way.
+    pub(super) fn new(followed: usize) -> Gather {
+        Gather {
+            requests: 0,
+            from_ns: None,
+            to_ns: i64::MIN,
+            last_ns: i64::MIN,
+            between_ns: Histogram::new(),
+            squares: 0.0,
+            second: 0,
+            in_second: 0,
+            peak: (0, 0),
+            completed: 0,
+            outstanding_ns: 0,
+            under_way: BinaryHeap::new(),
+            most_under_way: 0,
+            followed,
+            busy_ns: 0,
+            busy_until: i64::MIN,
+        }
+    }
+
+    pub(super) fn push(&mut self, request: &Request) {
+        let arrival = request.arrival_ns;
+        self.requests += 1;
+        let from = *self.from_ns.get_or_insert(arrival);
+        if self.requests > 1
+            && let Ok(between) = u64::try_from(arrival.saturating_sub(self.last_ns))
+        {
+            self.between_ns.record(between);
+            self.squares += (between as f64 / SECOND_NS as f64).powi(2);
+        }
+        self.last_ns = self.last_ns.max(arrival);
+        self.to_ns = self.to_ns.max(arrival);
+        let second = u64::try_from(arrival.saturating_sub(from)).unwrap_or(0) / SECOND_NS;
+        if second > self.second {
+            self.end_second();
+            self.second = second;
+        }
+        self.in_second += 1;
+        if let Some((completion, response)) = request.completed().zip(request.response_ns()) {
+            self.complete(arrival, completion, response);
+        }
+    }
+
+    fn end_second(&mut self) {
+        if self.in_second > self.peak.0 {
+            self.peak = (self.in_second, self.second);
+        }
+        self.in_second = 0;
+    }
+
+    fn complete(&mut self, arrival: i64, completion: i64, response: u64) {
+        self.completed += 1;
+        self.to_ns = self.to_ns.max(completion);
+        self.outstanding_ns += u128::from(response);
+        let fresh = completion.saturating_sub(arrival.max(self.busy_until));
+        self.busy_ns += u64::try_from(fresh).unwrap_or(0);
+        self.busy_until = self.busy_until.max(completion);
+        while self.under_way.peek().is_some_and(|Reverse(done)| *done <= arrival) {
+            self.under_way.pop();
+        }
+        if self.under_way.len() < self.followed {
+            self.under_way.push(Reverse(completion));
+        }
+        self.most_under_way = self.most_under_way.max(self.under_way.len());
+    }
+
+    pub(super) fn finish(mut self) -> Flow {
+        self.end_second();
+        let span = self.from_ns.and_then(|from| self.to_ns.checked_sub(from)).unwrap_or(0);
+        let seconds = span as f64 / SECOND_NS as f64;
+        let over = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        let of_known = |value: Option<f64>| value.filter(|_| self.completed > 0);
+        Flow {
+            from_ns: self.from_ns,
+            to_ns: self.from_ns.map(|_| self.to_ns),
+            variation: self.variation(),
+            between_ns: self.between_ns,
+            per_s: over(self.requests as f64),
+            peak_per_s: self.peak.0,
+            peak_second: self.peak.1,
+            mean_outstanding: of_known(over(self.outstanding_ns as f64 / SECOND_NS as f64)),
+            most_outstanding: (self.completed > 0 && self.most_under_way < self.followed)
+                .then_some(self.most_under_way as u64),
+            busy: of_known(over(self.busy_ns as f64 / SECOND_NS as f64)),
+            completed: self.completed,
+        }
+    }
+
+    fn variation(&self) -> Option<f64> {
+        let count = self.between_ns.count() as f64;
+        let mean = self.between_ns.mean()? / SECOND_NS as f64;
+        if mean <= 0.0 {
+            return None;
+        }
+        // rounding may leave a metronome a hair below zero
+        Some((self.squares / count - mean * mean).max(0.0).sqrt() / mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Operation;
+
+    use super::*;
+
+    fn flow(requests: &[(i64, i64)]) -> Flow {
+        let mut gather = Gather::new(8);
+        for (arrival_ns, completion_ns) in requests {
+            let request = Request::new(*arrival_ns, 0, Operation::Read, 0, 512);
+            gather.push(&Request { completion_ns: *completion_ns, ..request });
+        }
+        gather.finish()
+    }
+
+    #[test]
+    fn outstanding_and_busy_by_hand() {
+        // 0 to 4 s and 1 to 3 s, nothing to 6 s, then one to 10 s
+        let s = 1_000_000_000;
+        let flow = flow(&[(0, 4 * s), (s, 3 * s), (6 * s, 10 * s)]);
+        assert_eq!((flow.mean_outstanding, flow.most_outstanding), (Some(1.0), Some(2)));
+        assert_eq!((flow.busy, flow.per_s, flow.seconds()), (Some(0.8), Some(0.3), 10.0));
+        assert_eq!((flow.peak_per_s, flow.peak_second), (1, 0));
+    }
+
+    #[test]
+    fn one_that_ends_as_another_comes_is_not_outstanding_with_it() {
+        assert_eq!(flow(&[(0, 5), (5, 9)]).most_outstanding, Some(1));
+    }
+
+    #[test]
+    fn variation_tells_a_metronome_from_bursts() {
+        let tick: Vec<(i64, i64)> = (0..100).map(|i| (i * 1000, Request::UNKNOWN)).collect();
+        let even = flow(&tick);
+        assert!(even.variation.is_some_and(|v| v < 1e-6));
+        assert_eq!((even.mean_outstanding, even.most_outstanding, even.busy), (None, None, None));
+        let bursts: Vec<(i64, i64)> = (0..100).map(|i| (i / 10 * 1_000_000 + i % 10, Request::UNKNOWN)).collect();
+        assert!(flow(&bursts).variation.is_some_and(|v| v > 2.0));
+    }
+
+    #[test]
+    fn the_peak_is_the_busiest_second() {
+        let s = 1_000_000_000;
+        let at = |ns: i64| (ns, Request::UNKNOWN);
+        let flow = flow(&[at(0), at(5 * s), at(5 * s + 1), at(6 * s - 1), at(6 * s)]);
+        assert_eq!((flow.peak_per_s, flow.peak_second), (3, 5));
+    }
+
+    #[test]
+    fn more_than_is_followed_is_not_told() {
+        let crowd: Vec<(i64, i64)> = (0..20).map(|i| (i, 1000)).collect();
+        let flow = flow(&crowd);
+        assert_eq!(flow.most_outstanding, None);
+        assert!(flow.mean_outstanding.is_some_and(|mean| mean > 19.0));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_makes_no_nonsense() {
+        let flow = flow(&[(100, 50), (i64::MAX, i64::MAX), (0, 10), (i64::MIN + 1, 7)]);
+        assert_eq!(flow.completed, 2);
+        assert!(flow.busy.is_some_and(f64::is_finite));
+    }
+}

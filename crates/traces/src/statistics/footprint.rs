@@ -1,0 +1,197 @@
+//! Which blocks are touched, and how unevenly, from a bounded sample.
+//!
+//! Places are looked at in blocks of 4 KiB. A block is followed when the hash
+//! of its number is below a threshold; when too many are followed, the
+//! threshold is halved and the blocks above it are dropped. So the followed
+//! blocks are a fair sample of all places ever touched, and a count of theirs
+//! divided by the threshold's share is a count of all. While nothing had to
+//! be dropped, the counts are exact.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Bytes of a block.
+const BLOCK: u64 = 4096;
+/// Blocks followed; a count from the sample is off by about 1 %.
+const MOST: usize = 1 << 14;
+/// Blocks of one request that are looked at (16 MiB): no disk takes more at once.
+const MOST_OF_ONE: u64 = 4096;
+
+/// The hottest shares of blocks that [`Footprint::hot`] tells of.
+pub const HOT_SHARES: [f64; 4] = [0.01, 0.05, 0.1, 0.2];
+
+/// What was touched.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footprint {
+    /// Distinct bytes touched by reads and writes, in whole blocks of 4 KiB;
+    /// an estimate where `exact` is false.
+    pub bytes: u64,
+    /// True where every block was counted.
+    pub exact: bool,
+    /// Share of all block accesses that went to the hottest 1, 5, 10 and 20 %
+    /// of the touched blocks ([`HOT_SHARES`]).
+    pub hot: Option<[f64; 4]>,
+}
+
+/// Keys are hashes already.
+#[derive(Default)]
+struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+    fn write_u64(&mut self, number: u64) {
+        // the map uses the upper bits to tell entries of one place apart, and
+        // sampling makes those alike
+        self.0 = number.rotate_left(32);
+    }
+}
+
+/// The follower of blocks.
+pub(super) struct Touched {
+    blocks: HashMap<u64, u64, BuildHasherDefault<Same>>,
+    /// A block is followed when its hash, shifted right by `64 - dropped`, is 0.
+    dropped: u32,
+    cut: bool,
+}
+
+/// A well-mixed number for a block of a device: each input bit changes half of
+/// the output (a multiply and shift twice, after Steele and Vigna).
+fn mixed(device: u16, block: u64) -> u64 {
+    // neighbours are torn apart first: mixing alone leaves rows of them uneven
+    let mut z = (block ^ u64::from(device) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn is_followed(hash: u64, dropped: u32) -> bool {
+    dropped == 0 || hash >> (64 - dropped) == 0
+}
+
+impl Touched {
+    pub(super) fn new() -> Touched {
+        Touched { blocks: HashMap::default(), dropped: 0, cut: false }
+    }
+
+    pub(super) fn push(&mut self, device: u16, offset: u64, length: u32) {
+        if length == 0 {
+            return;
+        }
+        let first = offset / BLOCK;
+        let last = offset.saturating_add(u64::from(length) - 1) / BLOCK;
+        self.cut |= last - first >= MOST_OF_ONE;
+        for block in first..=last.min(first + MOST_OF_ONE - 1) {
+            let hash = mixed(device, block);
+            if is_followed(hash, self.dropped) {
+                *self.blocks.entry(hash).or_default() += 1;
+            }
+        }
+        self.thin();
+    }
+
+    fn thin(&mut self) {
+        while self.blocks.len() > MOST {
+            self.dropped += 1;
+            let dropped = self.dropped;
+            self.blocks.retain(|hash, _| is_followed(*hash, dropped));
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Touched) {
+        self.dropped = self.dropped.max(other.dropped);
+        self.cut |= other.cut;
+        let dropped = self.dropped;
+        self.blocks.retain(|hash, _| is_followed(*hash, dropped));
+        for (hash, times) in &other.blocks {
+            if is_followed(*hash, dropped) {
+                *self.blocks.entry(*hash).or_default() += times;
+            }
+        }
+        self.thin();
+    }
+
+    pub(super) fn footprint(&self) -> Footprint {
+        let mut times: Vec<u64> = self.blocks.values().copied().collect();
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let all: u64 = times.iter().sum();
+        let hottest = |share: f64| {
+            let count = ((times.len() as f64 * share).round() as usize).max(1);
+            times[..count.min(times.len())].iter().sum::<u64>() as f64 / all as f64
+        };
+        let bytes = (times.len() as u64).checked_shl(self.dropped).unwrap_or(u64::MAX).saturating_mul(BLOCK);
+        let hot = (!times.is_empty()).then(|| HOT_SHARES.map(hottest));
+        Footprint { bytes, exact: self.dropped == 0 && !self.cut, hot }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_blocks_are_counted_exactly() {
+        let mut touched = Touched::new();
+        touched.push(0, 0, 4096);
+        touched.push(0, 512, 512);
+        touched.push(0, 4095, 2);
+        touched.push(1, 0, 8192);
+        touched.push(0, 9999, 0);
+        let footprint = touched.footprint();
+        assert_eq!((footprint.bytes, footprint.exact), (4 * 4096, true));
+    }
+
+    #[test]
+    fn many_blocks_are_estimated_within_two_per_cent() {
+        let mut touched = Touched::new();
+        for block in 0..1_000_000u64 {
+            touched.push(0, block * BLOCK, 4096);
+        }
+        let footprint = touched.footprint();
+        assert!(touched.blocks.len() <= MOST && !footprint.exact);
+        assert!((footprint.bytes as f64 / (1e6 * BLOCK as f64) - 1.0).abs() < 0.02, "{}", footprint.bytes);
+        // every block once: the hottest tenth has a tenth
+        let [_, _, tenth, _] = footprint.hot.expect("touched");
+        assert!((tenth - 0.1).abs() < 0.01);
+    }
+
+    #[test]
+    fn hot_blocks_show() {
+        let mut touched = Touched::new();
+        for round in 0..1000u64 {
+            touched.push(0, round * BLOCK, 4096);
+            // half of all accesses go to one in a hundred blocks
+            touched.push(0, round % 10 * BLOCK, 4096);
+        }
+        let [hundredth, ..] = touched.footprint().hot.expect("touched");
+        assert!((hundredth - 0.505).abs() < 0.01, "{hundredth}");
+    }
+
+    #[test]
+    fn added_up_is_as_if_followed_together() {
+        let (mut one, mut two, mut both) = (Touched::new(), Touched::new(), Touched::new());
+        for block in 0..100_000u64 {
+            let part = if block < 99_000 { &mut one } else { &mut two };
+            part.push((block % 3) as u16, block * BLOCK, 4096);
+            both.push((block % 3) as u16, block * BLOCK, 4096);
+        }
+        two.add(&one);
+        assert_eq!(two.footprint(), both.footprint());
+    }
+
+    #[test]
+    fn an_absurd_request_takes_no_time() {
+        let mut touched = Touched::new();
+        for _ in 0..1000 {
+            touched.push(0, u64::MAX - 5, u32::MAX);
+            touched.push(0, 0, u32::MAX);
+        }
+        assert!(!touched.footprint().exact);
+    }
+}

@@ -1,0 +1,117 @@
+//! The gathering of one device.
+
+use diskwright_base::{Histogram, Operation, Request};
+
+use super::footprint::Touched;
+use super::sizes::Sizes;
+use super::streams::Streams;
+use super::{Amount, Figures, flow};
+
+/// What is gathered of one device while its requests go by.
+pub(super) struct Gather {
+    pub(super) requests: u64,
+    operations: [Amount; 4],
+    sizes: Sizes,
+    streams: Streams,
+    queue_ns: Histogram,
+    service_ns: Histogram,
+    response_ns: Histogram,
+    read_response_ns: Histogram,
+    write_response_ns: Histogram,
+    flow: flow::Gather,
+    touched: Touched,
+}
+
+impl Gather {
+    pub(super) fn new() -> Gather {
+        Gather {
+            requests: 0,
+            operations: [Amount::default(); 4],
+            sizes: Sizes::default(),
+            streams: Streams::new(),
+            queue_ns: Histogram::new(),
+            service_ns: Histogram::new(),
+            response_ns: Histogram::new(),
+            read_response_ns: Histogram::new(),
+            write_response_ns: Histogram::new(),
+            flow: flow::Gather::new(1 << 16),
+            touched: Touched::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, request: &Request) {
+        self.requests += 1;
+        let amount = &mut self.operations[request.operation as usize];
+        amount.requests += 1;
+        amount.bytes = amount.bytes.saturating_add(u64::from(request.length_bytes));
+        if request.operation.moves_data() {
+            self.sizes.push(request.length_bytes, request.operation);
+            self.streams.push(request.offset_bytes, request.end_bytes());
+            self.touched.push(request.device, request.offset_bytes, request.length_bytes);
+        }
+        self.queue_ns.record_many(request.queue_ns().unwrap_or(0), request.queue_ns().is_some().into());
+        self.service_ns.record_many(request.service_ns().unwrap_or(0), request.service_ns().is_some().into());
+        if let Some(response) = request.response_ns() {
+            self.response_ns.record(response);
+            match request.operation {
+                Operation::Read => self.read_response_ns.record(response),
+                Operation::Write => self.write_response_ns.record(response),
+                Operation::Flush | Operation::Discard => {}
+            }
+        }
+        self.flow.push(request);
+    }
+
+    /// Nothing follows.
+    pub(super) fn end(mut self) -> Gather {
+        self.streams.end();
+        self
+    }
+
+    /// Nothing follows, and the requests were of several devices: what depends
+    /// on the order of places on one device is dropped.
+    pub(super) fn end_apart(mut self) -> Gather {
+        self.streams = Streams::new();
+        self
+    }
+
+    /// Adds what another device gathered, but for its clock.
+    pub(super) fn add(&mut self, other: &Gather) {
+        self.requests += other.requests;
+        for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
+            mine.requests += theirs.requests;
+            mine.bytes = mine.bytes.saturating_add(theirs.bytes);
+        }
+        self.sizes.add(&other.sizes);
+        self.streams.add(&other.streams);
+        self.queue_ns.merge(&other.queue_ns);
+        self.service_ns.merge(&other.service_ns);
+        self.response_ns.merge(&other.response_ns);
+        self.read_response_ns.merge(&other.read_response_ns);
+        self.write_response_ns.merge(&other.write_response_ns);
+        self.touched.add(&other.touched);
+    }
+
+    pub(super) fn figures(self, name: String) -> Figures {
+        let streams = self.streams;
+        Figures {
+            name,
+            requests: self.requests,
+            operations: self.operations,
+            sizes: self.sizes,
+            sequential: streams.share(streams.next),
+            sequential_in_streams: streams.share(streams.in_stream),
+            seeks_forward: streams.seeks_forward(),
+            run_requests: streams.run_requests,
+            run_bytes: streams.run_bytes,
+            seek_bytes: streams.seek_bytes,
+            queue_ns: self.queue_ns,
+            service_ns: self.service_ns,
+            response_ns: self.response_ns,
+            read_response_ns: self.read_response_ns,
+            write_response_ns: self.write_response_ns,
+            flow: self.flow.finish(),
+            footprint: self.touched.footprint(),
+        }
+    }
+}

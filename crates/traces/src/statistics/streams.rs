@@ -1,0 +1,156 @@
+//! Whether requests follow one another on the device.
+
+use diskwright_base::Histogram;
+
+/// Streams that are followed at once on a device: a request that begins where
+/// any of them ended continues it; otherwise it begins one, in the place of
+/// the one that was left the longest ago.
+pub const STREAMS: usize = 32;
+
+#[derive(Clone, Copy, Default)]
+struct Stream {
+    requests: u64,
+    bytes: u64,
+    used: u64,
+}
+
+/// The follower of a device's streams.
+pub(super) struct Streams {
+    /// Where each ended; apart from the rest, because all are looked through.
+    ends: [u64; STREAMS],
+    streams: [Stream; STREAMS],
+    last_end: Option<u64>,
+    clock: u64,
+    /// Requests that had one before them.
+    followers: u64,
+    /// Those that begin where the one before ended.
+    pub(super) next: u64,
+    /// Those that begin where any stream ended.
+    pub(super) in_stream: u64,
+    forward: u64,
+    pub(super) run_requests: Histogram,
+    pub(super) run_bytes: Histogram,
+    pub(super) seek_bytes: Histogram,
+}
+
+impl Streams {
+    pub(super) fn new() -> Streams {
+        Streams {
+            // no request begins behind the last byte there is
+            ends: [u64::MAX; STREAMS],
+            streams: [Stream::default(); STREAMS],
+            last_end: None,
+            clock: 0,
+            followers: 0,
+            next: 0,
+            in_stream: 0,
+            forward: 0,
+            run_requests: Histogram::new(),
+            run_bytes: Histogram::new(),
+            seek_bytes: Histogram::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, from: u64, to: u64) {
+        if let Some(last) = self.last_end {
+            self.followers += 1;
+            if from == last {
+                self.next += 1;
+            } else {
+                self.seek_bytes.record(from.abs_diff(last));
+                self.forward += u64::from(from > last);
+            }
+        }
+        self.last_end = Some(to);
+        self.clock += 1;
+        let stream = match self.ends.iter().position(|end| *end == from) {
+            Some(found) => {
+                self.in_stream += 1;
+                found
+            }
+            None => self.begin(),
+        };
+        self.ends[stream] = to;
+        let Stream { requests, bytes, used } = &mut self.streams[stream];
+        *requests += 1;
+        *bytes = bytes.saturating_add(to - from);
+        *used = self.clock;
+    }
+
+    /// Ends the stream that was left the longest ago and gives its place.
+    fn begin(&mut self) -> usize {
+        let oldest = (0..STREAMS).min_by_key(|&s| self.streams[s].used).unwrap_or(0);
+        self.leave(oldest);
+        oldest
+    }
+
+    fn leave(&mut self, stream: usize) {
+        let Stream { requests, bytes, .. } = std::mem::take(&mut self.streams[stream]);
+        if requests > 0 {
+            self.run_requests.record(requests);
+            self.run_bytes.record(bytes);
+        }
+        self.ends[stream] = u64::MAX;
+    }
+
+    pub(super) fn end(&mut self) {
+        (0..STREAMS).for_each(|stream| self.leave(stream));
+    }
+
+    pub(super) fn add(&mut self, other: &Streams) {
+        self.followers += other.followers;
+        self.next += other.next;
+        self.in_stream += other.in_stream;
+        self.forward += other.forward;
+        self.run_requests.merge(&other.run_requests);
+        self.run_bytes.merge(&other.run_bytes);
+        self.seek_bytes.merge(&other.seek_bytes);
+    }
+
+    /// So many of the requests that had one before them.
+    pub(super) fn share(&self, count: u64) -> Option<f64> {
+        (self.followers > 0).then(|| count as f64 / self.followers as f64)
+    }
+
+    pub(super) fn seeks_forward(&self) -> Option<f64> {
+        (!self.seek_bytes.is_empty()).then(|| self.forward as f64 / self.seek_bytes.count() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow(requests: &[(u64, u64)]) -> Streams {
+        let mut streams = Streams::new();
+        requests.iter().for_each(|(from, to)| streams.push(*from, *to));
+        streams.end();
+        streams
+    }
+
+    #[test]
+    fn one_after_the_other_is_one_run() {
+        let streams = follow(&[(0, 10), (10, 20), (20, 30), (100, 110)]);
+        assert_eq!((streams.share(streams.next), streams.share(streams.in_stream)), (Some(2.0 / 3.0), Some(2.0 / 3.0)));
+        assert_eq!((streams.run_requests.count(), streams.run_requests.most()), (2, Some(3)));
+        assert_eq!((streams.run_bytes.most(), streams.seek_bytes.sum()), (Some(30), 70));
+        assert_eq!(streams.seeks_forward(), Some(1.0));
+    }
+
+    #[test]
+    fn two_streams_in_turns_are_sequential_only_as_streams() {
+        let turns: Vec<(u64, u64)> = (0..10).flat_map(|i| [(i, i + 1), (1000 + i, 1001 + i)]).collect();
+        let streams = follow(&turns);
+        assert_eq!((streams.next, streams.in_stream), (0, 18));
+        assert_eq!((streams.run_requests.count(), streams.run_requests.least()), (2, Some(10)));
+        assert_eq!(streams.seeks_forward(), Some(10.0 / 19.0));
+    }
+
+    #[test]
+    fn more_streams_than_are_followed_look_random() {
+        let turns: Vec<(u64, u64)> =
+            (0..10).flat_map(|i| (0..=STREAMS as u64).map(move |s| (s * 1000 + i, s * 1000 + i + 1))).collect();
+        assert_eq!(follow(&turns).in_stream, 0);
+        assert_eq!(follow(&[(5, 6)]).share(0), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! What a trace turned out to be, beside its requests.
+
+use std::collections::HashMap;
+
+pub use diskwright_logs::Skipped;
+
+/// Counts and names of a trace that was read.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Id of the format.
+    pub format: &'static str,
+    /// The files that were read.
+    pub files: Vec<String>,
+    /// Requests handed out.
+    pub requests: u64,
+    /// Requests whose completion the trace should hold and does not: lost, or
+    /// still under way at its end.
+    pub unfinished: u64,
+    /// Requests whose arrival was not traced: they count from their issue to
+    /// the device, and have no queue and service time.
+    pub without_arrival: u64,
+    /// Requests that stand later in the trace than ones that arrived after
+    /// them, by more than is put in order.
+    pub out_of_order: u64,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+    /// Names of the devices; [`diskwright_base::Request::device`] is a position here.
+    pub devices: Vec<String>,
+    /// True where moments are nanoseconds since 1970 UTC, false where they
+    /// count from the start of the trace.
+    pub wall_clock: bool,
+    /// First arrival, nanoseconds.
+    pub from_ns: Option<i64>,
+    /// Last arrival or completion, nanoseconds.
+    pub to_ns: Option<i64>,
+}
+
+/// Names of devices, by number.
+#[derive(Default)]
+pub(crate) struct Devices {
+    names: Vec<String>,
+    places: HashMap<Vec<u8>, u16>,
+    last: (Vec<u8>, u16),
+}
+
+impl Devices {
+    /// Why a request is left out where there are more devices than numbers.
+    pub(crate) const TOO_MANY: &str = "more devices than 65,535";
+
+    /// The number of a device. `key` tells devices apart and `name` is what
+    /// people call it.
+    pub(crate) fn number(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Option<u16> {
+        if !self.names.is_empty() && self.last.0 == key {
+            return Some(self.last.1);
+        }
+        let number = match self.places.get(key) {
+            Some(&number) => number,
+            None => {
+                let number = u16::try_from(self.names.len()).ok().filter(|n| *n < u16::MAX)?;
+                self.names.push(name());
+                self.places.insert(key.to_vec(), number);
+                number
+            }
+        };
+        self.last.0.clear();
+        self.last.0.extend_from_slice(key);
+        self.last.1 = number;
+        Some(number)
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_numbered_once_and_not_without_end() {
+        let mut devices = Devices::default();
+        for key in 0..70_000u32 {
+            let number = devices.number(&key.to_le_bytes(), || format!("d{key}"));
+            assert_eq!(number.is_some(), key < 65_535, "{key}");
+        }
+        assert_eq!(devices.number(&3u32.to_le_bytes(), || unreachable!()), Some(3));
+        assert_eq!(devices.names().len(), 65_535);
+        assert_eq!(devices.names()[3], "d3");
+    }
+}
