@@ -106,7 +106,8 @@ fn formats() -> Listing {
     let mut table = Table::new().text("format").text("what it is").text("more");
     let mut entries = Vec::new();
     let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
-    for (id, title, explain) in std::iter::once(OWN).chain(foreign) {
+    let traces = diskwright_traces::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
+    for (id, title, explain) in std::iter::once(OWN).chain(foreign).chain(traces) {
         table.row([id, title, explain]);
         entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }

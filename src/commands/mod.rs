@@ -17,6 +17,7 @@ mod record;
 mod report;
 mod select;
 mod show;
+mod show_trace;
 mod when;
 mod why;
 

@@ -89,7 +89,7 @@ pub fn choose(
 }
 
 /// Matches a name against a pattern in which `*` stands for anything.
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(tail) = name.strip_prefix(head) else { return false };
     (0..=tail.len()).filter(|&at| tail.is_char_boundary(at)).any(|at| matches(rest, &tail[at..]))

@@ -1,4 +1,5 @@
-//! `show LOG`: counters of a log as a chart, a table or CSV.
+//! `show LOG`: counters of a log as a chart, a table or CSV; of a request trace
+//! its statistics.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ use diskwright_report::{Align, Bucket, Chart, Downsampler, Line, Table, Zone, ch
 use serde_json::{Value, json};
 
 use super::log::{Logs, Piece, Window, tell_damage};
-use super::{Failure, output, select, when};
+use super::{Failure, output, select, show_trace, when};
 
 /// Arguments of `show`.
 #[derive(Args)]
 pub struct Arguments {
-    /// A log: a folder made by `record`, or one of its files
+    /// A log: a folder made by `record`, one of its files, or a log of another tool; or a request trace
     #[arg(required = true)]
     log: Vec<PathBuf>,
     /// Counters to show: ids with * as a wildcard, or any name that `explain` knows (repeatable)
@@ -36,11 +37,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Form {
-    /// A chart of each counter
+    /// A chart of each counter; of a request trace all histograms
     Chart,
     /// Mean, least and most of each counter, with a sparkline
     Table,
-    /// Every tick, a column a counter
+    /// Every tick, a column a counter; of a request trace every request
     Csv,
 }
 
@@ -48,6 +49,9 @@ enum Form {
 const POINTS: usize = 120;
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if show_trace::is_one(&arguments.log) {
+        return trace(arguments);
+    }
     let logs = Logs::open(&arguments.log, &arguments.window)?;
     let (schemas, mut bookmarks) = select::look(&logs)?;
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
@@ -86,6 +90,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "{idle} series of disks and links that did nothing are left out; name --counter to see them\n"
         )),
     }
+}
+
+/// The same command on a request trace, which has requests and no counters.
+fn trace(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.counter.is_empty() || !arguments.window.is_whole() {
+        let what = "a request trace has no counters, and is read as a whole";
+        return Err(Failure::Usage(format!("{what}: leave out --counter, --from and --to")));
+    }
+    let (charts, csv) = (arguments.form == Form::Chart, arguments.form == Form::Csv);
+    let wanted = show_trace::Wanted { devices: &arguments.instance, charts, csv, json: arguments.json };
+    show_trace::run(&arguments.log, &wanted)
 }
 
 /// The overview without disks and links that moved nothing: a machine can have

@@ -25,7 +25,8 @@ pub(super) const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, |line| {
+    // a short trace has more lines of summary than of events
+    first_lines(head, 1, |line| {
         let found: Vec<&[u8]> = fields(line).take(7).collect();
         found.len() == 7
             && device(found[0]).is_some()

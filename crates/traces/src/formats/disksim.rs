@@ -10,7 +10,7 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::Head;
 
-use super::{Format, Shape, first_lines};
+use super::{FEW, Format, Shape, first_lines};
 use crate::lines::Context;
 use crate::summary::Devices;
 use crate::text::{fields, nanoseconds, sectors, whole};
@@ -26,7 +26,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, |line| {
+    first_lines(head, FEW, |line| {
         let found: Vec<&[u8]> = fields(line).take(6).collect();
         found.len() == 5 && found[0].contains(&b'.') && numbers(&found).is_some()
     })

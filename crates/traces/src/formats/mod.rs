@@ -58,10 +58,13 @@ pub fn recognise(head: &Head<'_>) -> Option<&'static Format> {
     FORMATS.iter().find(|format| (format.recognise)(head)).copied()
 }
 
-/// True where the first lines (blank ones aside, at most 20) are all of a
-/// format's, and there is at least one. A line that may be cut at the end of
-/// the head is not judged.
-fn first_lines(head: &Head<'_>, is_one: impl Fn(&[u8]) -> bool) -> bool {
+/// Lines that a format is recognised by.
+const FEW: usize = 20;
+
+/// True where most of the first lines (blank ones aside, at most `most`) are of
+/// a format; a bad one among them is no reason to refuse a file. A line that
+/// may be cut at the end of the head is not judged.
+fn first_lines(head: &Head<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
     let cut = head.bytes.len() >= diskwright_logs::HEAD;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
         Some(end) if cut => &head.bytes[..end],
@@ -69,6 +72,10 @@ fn first_lines(head: &Head<'_>, is_one: impl Fn(&[u8]) -> bool) -> bool {
         _ => head.bytes,
     };
     let lines = whole.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let mut lines = lines.take(20).peekable();
-    lines.peek().is_some() && lines.all(is_one)
+    let (mut seen, mut good) = (0, 0);
+    for line in lines.take(most) {
+        seen += 1;
+        good += usize::from(is_one(line));
+    }
+    good * 2 > seen
 }

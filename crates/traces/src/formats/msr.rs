@@ -10,7 +10,7 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::Head;
 
-use super::{Format, Shape, first_lines};
+use super::{FEW, Format, Shape, first_lines};
 use crate::lines::Context;
 use crate::summary::Devices;
 use crate::text::whole;
@@ -29,7 +29,7 @@ pub(super) const FORMAT: Format = Format {
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
 
 fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, |line| is_heading(line) || read(line, &mut Devices::default()).is_ok())
+    first_lines(head, FEW, |line| is_heading(line) || read(line, &mut Devices::default()).is_ok())
 }
 
 /// The originals have no heading; copies of them do.

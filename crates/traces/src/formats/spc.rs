@@ -11,7 +11,7 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::Head;
 
-use super::{Format, Shape, first_lines};
+use super::{FEW, Format, Shape, first_lines};
 use crate::lines::Context;
 use crate::summary::Devices;
 use crate::text::{nanoseconds, sectors, whole};
@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, |line| read(line, &mut Devices::default()).is_ok())
+    first_lines(head, FEW, |line| read(line, &mut Devices::default()).is_ok())
 }
 
 fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {

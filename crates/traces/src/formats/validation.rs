@@ -11,7 +11,7 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::Head;
 
-use super::{Format, Shape, first_lines};
+use super::{FEW, Format, Shape, first_lines};
 use crate::lines::Context;
 use crate::summary::Devices;
 use crate::text::{fields, nanoseconds, sectors, whole};
@@ -30,7 +30,7 @@ pub(super) const FORMAT: Format = Format {
 const CACHE: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
 
 fn recognise(head: &Head<'_>) -> bool {
-    first_lines(head, |line| {
+    first_lines(head, FEW, |line| {
         let mut fields = fields(line);
         matches!(fields.next(), Some(b"R" | b"W")) && fields.next().is_some_and(|word| CACHE.contains(&word))
     })
@@ -53,7 +53,8 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     if fields.next().is_some() {
         return Err("more than six columns");
     }
-    let device = context.devices.number(b"0", || context.stem.to_owned()).ok_or(Devices::TOO_MANY)?;
+    let device =
+        context.devices.number(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(Devices::TOO_MANY)?;
     let arrival = *context.clock_ns;
     let completion = arrival.checked_add(response).ok_or("column 5: beyond any clock")?;
     *context.clock_ns = completion.checked_add(pause).ok_or("column 6: beyond any clock")?;

@@ -1,0 +1,219 @@
+//! Broken traces: cut anywhere, lies in length fields, columns that change,
+//! times that go back, files of several formats. Nothing panics, what is good
+//! is kept, and the rest is told with its place.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::*;
+use diskwright_base::{Operation, Request};
+use diskwright_traces::{FORMATS, Input, Statistics, TraceError, csv_line, open, with_format};
+
+/// A small trace of each format, with the number of its requests.
+fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
+    let blktrace: Vec<Entry<'_>> = (0..20)
+        .flat_map(|i| [event(i * 100, Q, READ, i * 8, 8), event(i * 100 + 5, D, READ, i * 8, 8)])
+        .chain((0..20).map(|i| event(i * 100 + 3000, C, READ, i * 8, 8)))
+        .collect();
+    let lines = |line: &dyn Fn(u32) -> String| (0..20).map(line).collect::<String>().into_bytes();
+    let blkparse = |i: u32| {
+        let event =
+            |ns: u32, action: &str| format!("  8,0    1 {i:8}     0.{ns:09} 31365  {action}   R {} + 8 [fio]\n", i * 8);
+        event(i * 100, "Q") + &event(i * 100 + 10, "D") + &event(i * 100 + 90, "C")
+    };
+    let mut csv = diskwright_traces::CSV_HEADING.to_owned();
+    for i in 0..20 {
+        let request = Request::new(i * 1000, 0, Operation::Write, 4096, 512);
+        csv_line(&mut csv, &Request { completion_ns: i * 1000 + 50, ..request }, "a, b");
+    }
+    vec![
+        ("blktrace", PLAIN.stream(&blktrace), 20),
+        ("blkparse", lines(&blkparse), 20),
+        (
+            "msr-cambridge",
+            lines(&|i| format!("{},hm,1,Read,{},4096,413\n", 128_166_372_003_061_629 + u64::from(i), i * 512)),
+            20,
+        ),
+        ("requests-csv", csv.into_bytes(), 20),
+        ("disksim-validation", lines(&|i| format!("R Hit {} 4 8724.00000 33808.00000\n", i * 7)), 20),
+        ("disksim", lines(&|i| format!("{i}.500000 0 {} 8 1\n", i * 16)), 20),
+        ("spc", lines(&|i| format!("0,{},8192,W,{i}.551706\n", i * 16)), 20),
+    ]
+}
+
+#[test]
+fn each_format_is_recognised_by_its_content_alone() {
+    let all = good();
+    assert_eq!(all.len(), FORMATS.len());
+    for (id, bytes, count) in all {
+        let trace = trace(&[bytes.clone()]);
+        assert_eq!(trace.format().id, id);
+        let (requests, summary) = read(&[bytes]);
+        assert_eq!((requests.len(), summary.skipped.len()), (count, 0), "{id}: {summary:?}");
+    }
+}
+
+#[test]
+fn cut_anywhere_keeps_what_came_before() {
+    for (id, bytes, _) in good() {
+        let format = FORMATS.iter().find(|f| f.id == id).expect("registered");
+        let mut most = 0;
+        for cut in 0..bytes.len() {
+            let input = Input::from_bytes("cut", bytes[..cut].to_vec()).expect("opens");
+            let mut trace = with_format(format, vec![input]);
+            let count = trace.by_ref().map(|r| r.expect("memory is readable")).count();
+            assert!(count + 1 >= most, "{id} cut at {cut}: {count} after {most}");
+            most = most.max(count);
+            assert!(trace.summary().skipped.len() <= 1, "{id} cut at {cut}: {:?}", trace.summary());
+        }
+        assert!(most >= 19, "{id}: {most}");
+    }
+}
+
+#[test]
+fn rubbish_in_the_middle_costs_only_itself() {
+    for (id, bytes, count) in good() {
+        let unit = if id == "blktrace" { 48 } else { bytes.iter().rposition(|b| *b == b'\n').map_or(1, |_| 0) };
+        let place = match unit {
+            48 => 48 * 10,
+            _ => bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(9).expect("lines").0 + 1,
+        };
+        for rubbish in [&b"8,0 1 2\xff\xfe,\"what, is this\n"[..], b"\0\0\0\0\0\0\0\0\n", b"0,1,2,3,4,5,6,7,8,9\n"] {
+            let broken = [&bytes[..place], rubbish, &bytes[place..]].concat();
+            let (requests, summary) = read(&[broken]);
+            assert!(requests.len() + 1 >= count, "{id}: {} of {count}", requests.len());
+            if id != "blkparse" {
+                assert_eq!(summary.skipped.len(), 1, "{id}: {summary:?}");
+                let at = &summary.skipped[0].at;
+                assert!(at.contains("byte 480") || at.contains("line 11"), "{id}: {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_length_that_lies_swallows_nothing() {
+    let mut lying = PLAIN.encode(&event(0, Q, READ, 8, 8));
+    lying[46..48].copy_from_slice(&u16::MAX.to_le_bytes());
+    let good: Vec<Entry<'_>> = (1..3000).map(|i| event(i, Q, READ, i * 8, 8)).collect();
+    let (requests, summary) = read(&[[lying, PLAIN.stream(&good)].concat()]);
+    assert_eq!(requests.len(), 3000);
+    assert!(summary.skipped.is_empty(), "{summary:?}");
+}
+
+/// Lines that are left out, each with a word of the reason.
+const BAD_LINES: &[(&str, &str, &str)] = &[
+    ("msr-cambridge", "128166372003061629,hm,1,Read,383496192,32768", "column 7"),
+    ("msr-cambridge", "128166372003061629,hm,1,Verify,383496192,32768,1", "column 4"),
+    ("msr-cambridge", "128166372003061629,hm,1,Read,-5,32768,1", "column 5"),
+    ("msr-cambridge", "128166372003061629,hm,1,Read,5,99999999999,1", "column 6"),
+    ("msr-cambridge", "128166372003061629,hm,1,Read,5,5,18446744073709551615", "column 7"),
+    ("msr-cambridge", "18446744073709551615,hm,1,Read,5,5,1", "column 1"),
+    ("msr-cambridge", "128166372003061629,hm,1,Read,5,5,1,2", "more than"),
+    ("disksim-validation", "X Hit 1 2 3.0 4.0", "column 1"),
+    ("disksim-validation", "R Maybe 1 2 3.0 4.0", "column 2"),
+    ("disksim-validation", "R Hit 99999999999999999999 2 3.0 4.0", "column 3"),
+    ("disksim-validation", "R Hit 1 99999999 3.0 4.0", "column 4"),
+    ("disksim-validation", "R Hit 1 2 -3.0 4.0", "column 5"),
+    ("disksim-validation", "R Hit 1 2 9e15 4.0", "column 5"),
+    ("disksim-validation", "R Hit 1 2 3.0", "column 6"),
+    ("disksim", "1.0 0 5 8", "fewer"),
+    ("disksim", "1.0 0 5 8 1 1", "more"),
+    ("disksim", "soon 0 5 8 1", "number"),
+    ("spc", "0,5,8192,W", "column 5"),
+    ("spc", "0,5,8192,D,1.0", "column 4"),
+    ("requests-csv", "1.0,sda,verify,0,512,,", "column 3"),
+    ("requests-csv", "1.0,\"sda,read,0,512,,", "column 2"),
+    ("requests-csv", "1.0,sda,read,0,512,,x", "column 7"),
+    ("requests-csv", "1.0,sda,read,0,512,", "column 7"),
+    ("blkparse", "8,0 1 2 soon 3 D R 8 + 8 [x]", "column 4"),
+    ("blkparse", "8,0 1 2 0.1 3 D R 8 + 99999999 [x]", "4 GiB"),
+    ("blkparse", "8,0 1 2 0.1 3 D R 18446744073709551615 + 8 [x]", "beyond"),
+];
+
+#[test]
+fn lines_that_cannot_be_are_left_out_and_told() {
+    for (id, line, reason) in BAD_LINES {
+        let (_, bytes, count) = good().into_iter().find(|(found, ..)| found == id).expect("a trace");
+        let with = [&bytes[..], line.as_bytes(), b"\n"].concat();
+        let (requests, summary) = read(&[with]);
+        assert_eq!(requests.len(), count, "{line}");
+        let told: Vec<&str> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+        assert!(told.len() == 1 && told[0].contains(reason), "{line}: {told:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_goes_on_for_ever_is_no_overflow() {
+    let line = "R Hit 1 2 9e14 9e14\n";
+    let (requests, summary) = read(&[line.repeat(100).into_bytes()]);
+    assert!((1..100).contains(&requests.len()), "{}", requests.len());
+    assert!(summary.skipped[0].because.contains("beyond any clock"));
+}
+
+#[test]
+fn what_stands_a_little_out_of_order_is_put_in_order() {
+    let line = |i: u64| format!("{},hm,1,Read,0,4096,413\n", 128_166_372_003_061_629 + i);
+    let shuffled: String = (0..2000).map(|i| line(i * 1999 % 2000)).collect();
+    let (requests, summary) = read(&[shuffled.into_bytes()]);
+    assert!(requests.windows(2).all(|w| w[0].arrival_ns <= w[1].arrival_ns));
+    assert_eq!(summary.out_of_order, 0);
+    // and what stands far out of it is counted
+    let far: String = (0..20_000).rev().map(line).collect();
+    let (requests, summary) = read(&[far.into_bytes()]);
+    assert_eq!(requests.len(), 20_000);
+    assert!(summary.out_of_order > 10_000);
+    let report = Statistics::of(requests, &summary.devices);
+    assert_eq!(report.all.requests, 20_000);
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused() {
+    let all = good();
+    let inputs = |take: &[usize]| {
+        take.iter().map(|i| Input::from_bytes(all[*i].0, all[*i].1.clone()).expect("opens")).collect::<Vec<_>>()
+    };
+    let refused = |take: &[usize]| diskwright_traces::from_inputs(inputs(take)).err().map(|e| e.to_string());
+    assert!(refused(&[0, 2]).is_some_and(|e| e.contains("blktrace") && e.contains("msr-cambridge")));
+    assert!(refused(&[]).is_some());
+    let text = Input::from_bytes("notes.txt", b"dear diary\n".to_vec()).expect("opens");
+    let error = diskwright_traces::from_inputs(vec![text]).err().expect("no trace");
+    assert!(matches!(error, TraceError::Unknown { .. }) && error.to_string().contains("notes.txt"));
+    assert!(open(&[PathBuf::from("/nowhere/at/all")]).is_err());
+    for nothing in [&b""[..], b"\n\n\n", b"\0\0\0\0"] {
+        let input = Input::from_bytes("x", nothing.to_vec()).expect("opens");
+        assert!(diskwright_traces::from_inputs(vec![input]).is_err());
+    }
+}
+
+#[test]
+fn counters_of_other_tools_are_no_traces() {
+    let logs: &[&[u8]] = &[
+        b"\"(PDH-CSV 4.0) (Zone)(0)\",\"\\\\H\\X\"\n\"01/02/2003 00:00:00.000\",\"1\"\n",
+        b"# hostname;interval;timestamp;DEV\nh;1;2020-01-01;sda\n",
+        b"{\"sysstat\": {}}\n",
+        b"1,2,3\n4,5,6\n",
+        b"a,b,c,R,1\n",
+        b"   8       0 sda 1 2 3 4\n",
+        b"1.0 2.0 3.0 4.0 5.0\n",
+        b"\x50\x05\x26\x02",
+    ];
+    for log in logs {
+        let input = Input::from_bytes("x", log.to_vec()).expect("opens");
+        assert!(diskwright_traces::recognise(&input.head()).is_none(), "{}", String::from_utf8_lossy(log));
+    }
+}
+
+#[test]
+fn many_devices_and_absurd_requests_stay_bounded() {
+    let line = |i: u64| format!("{},h{i},0,Write,{},4294967295,{}\n", 128_166_372_003_061_629 + i, u64::MAX - i, i % 7);
+    let text: String = (0..66_000).map(line).collect();
+    let (requests, summary) = read(&[text.into_bytes()]);
+    assert_eq!(requests.len(), 65_535);
+    assert!(summary.skipped[0].because.contains("devices"));
+    let report = Statistics::of(requests.into_iter().take(2000), &summary.devices);
+    assert_eq!(report.devices.len(), diskwright_traces::statistics::MOST_DEVICES);
+    assert_eq!(report.of_further_devices, 2000 - report.devices.len() as u64);
+    assert_eq!(report.all.requests, 2000);
+}

@@ -1,0 +1,105 @@
+//! An encoder of the kernel's binary event records, written after the public
+//! header alone, so that the reader is held against a second reading of it.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use diskwright_base::Request;
+use diskwright_traces::{Input, Summary, Trace, from_inputs};
+
+/// Category bits.
+pub const READ: u64 = 1;
+pub const WRITE: u64 = 2;
+pub const FLUSH: u64 = 4;
+pub const PASSED_THROUGH: u64 = 0x200;
+pub const NOTIFY: u64 = 0x400;
+pub const DISCARD: u64 = 0x2000;
+
+/// Action codes.
+pub const Q: u64 = 1;
+pub const M: u64 = 2;
+pub const G: u64 = 4;
+pub const R: u64 = 6;
+pub const D: u64 = 7;
+pub const C: u64 = 8;
+pub const I: u64 = 12;
+pub const X: u64 = 13;
+pub const A: u64 = 15;
+
+/// How records are written.
+#[derive(Clone, Copy)]
+pub struct Machine {
+    pub big_endian: bool,
+    pub version: u8,
+}
+
+/// What most machines write.
+pub const PLAIN: Machine = Machine { big_endian: false, version: 7 };
+
+/// One record.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    pub time_ns: u64,
+    pub action: u64,
+    pub category: u64,
+    pub sector: u64,
+    pub bytes: u32,
+    pub device: u32,
+    pub behind: &'a [u8],
+}
+
+/// An event of a request on the device 8,0.
+pub fn event(time_ns: u64, action: u64, category: u64, sector: u64, sectors: u32) -> Entry<'static> {
+    Entry { time_ns, action, category, sector, bytes: sectors * 512, device: 8 << 20, behind: &[] }
+}
+
+impl Machine {
+    fn word(self, out: &mut Vec<u8>, little: &[u8]) {
+        if self.big_endian { out.extend(little.iter().rev()) } else { out.extend(little) }
+    }
+
+    /// The bytes of a record.
+    pub fn encode(self, entry: &Entry<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let action = entry.action | (entry.category << 16);
+        self.word(&mut out, &(0x6561_7400 | u32::from(self.version)).to_le_bytes());
+        self.word(&mut out, &1u32.to_le_bytes());
+        self.word(&mut out, &entry.time_ns.to_le_bytes());
+        self.word(&mut out, &entry.sector.to_le_bytes());
+        self.word(&mut out, &entry.bytes.to_le_bytes());
+        if self.version == 7 {
+            self.word(&mut out, &(action as u32).to_le_bytes());
+            self.word(&mut out, &77u32.to_le_bytes());
+        } else {
+            self.word(&mut out, &77u32.to_le_bytes());
+            self.word(&mut out, &action.to_le_bytes());
+        }
+        self.word(&mut out, &entry.device.to_le_bytes());
+        self.word(&mut out, &0u32.to_le_bytes());
+        self.word(&mut out, &0u16.to_le_bytes());
+        self.word(&mut out, &(entry.behind.len() as u16).to_le_bytes());
+        if self.version == 8 {
+            out.extend([0; 12]);
+        }
+        out.extend(entry.behind);
+        out
+    }
+
+    /// The bytes of a stream.
+    pub fn stream(self, entries: &[Entry<'_>]) -> Vec<u8> {
+        entries.iter().flat_map(|entry| self.encode(entry)).collect()
+    }
+}
+
+/// The trace of files' contents.
+pub fn trace(files: &[Vec<u8>]) -> Trace {
+    let input =
+        |(at, bytes): (usize, &Vec<u8>)| Input::from_bytes(&format!("t{at}.trace"), bytes.clone()).expect("opens");
+    from_inputs(files.iter().enumerate().map(input).collect()).expect("recognised")
+}
+
+/// Everything in files' contents.
+pub fn read(files: &[Vec<u8>]) -> (Vec<Request>, Summary) {
+    let mut trace = trace(files);
+    let requests = trace.by_ref().map(|request| request.expect("memory is readable")).collect();
+    (requests, trace.summary())
+}

@@ -1,0 +1,118 @@
+//! A trace for programs: `diskwright.trace/1`.
+
+use diskwright_base::{Histogram, Operation};
+use diskwright_traces::statistics::{Figures, HOT_SHARES, Report};
+use diskwright_traces::{Format, Summary};
+use serde_json::{Value, json};
+
+use super::super::when;
+use super::steps;
+
+/// Exact sizes that are told.
+const MOST_SIZES: usize = 20;
+
+/// The document on one trace.
+pub fn of(format: &Format, summary: &Summary, report: &Report) -> Value {
+    let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
+    let skipped =
+        summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times })).collect();
+    json!({
+        "schema": "diskwright.trace/1",
+        "format": format.id,
+        "files": summary.files,
+        "wall_clock": summary.wall_clock,
+        "from": moment(report.all.flow.from_ns),
+        "to": moment(report.all.flow.to_ns),
+        "seconds": report.all.flow.seconds(),
+        "requests": report.all.requests,
+        "unfinished": summary.unfinished,
+        "without_arrival": summary.without_arrival,
+        "out_of_order": summary.out_of_order,
+        "of_further_devices": report.of_further_devices,
+        "skipped": Value::Array(skipped),
+        "all": figures(&report.all),
+        "devices": report.devices.iter().map(figures).collect::<Vec<_>>(),
+    })
+}
+
+fn figures(f: &Figures) -> Value {
+    let amounts = Operation::ALL.map(|operation| {
+        let amount = f.of(operation);
+        (operation.name().to_owned(), json!({ "requests": amount.requests, "bytes": amount.bytes }))
+    });
+    let flow = &f.flow;
+    json!({
+        "name": f.name,
+        "requests": f.requests,
+        "operations": Value::Object(amounts.into_iter().collect()),
+        "read_share": f.read_share(),
+        "sizes": sizes(f),
+        "sequential_share": f.sequential,
+        "sequential_in_streams_share": f.sequential_in_streams,
+        "run_requests": distribution(&f.run_requests, 1.0),
+        "run_bytes": distribution(&f.run_bytes, 1.0),
+        "seek_bytes": distribution(&f.seek_bytes, 1.0),
+        "seeks_forward_share": f.seeks_forward,
+        "arrivals": {
+            "per_s": flow.per_s,
+            "peak_per_s": flow.peak_per_s,
+            "peak_after_s": flow.peak_second,
+            "between_s": distribution(&flow.between_ns, 1e-9),
+            "variation": flow.variation,
+        },
+        "queue_s": distribution(&f.queue_ns, 1e-9),
+        "service_s": distribution(&f.service_ns, 1e-9),
+        "response_s": distribution(&f.response_ns, 1e-9),
+        "read_response_s": distribution(&f.read_response_ns, 1e-9),
+        "write_response_s": distribution(&f.write_response_ns, 1e-9),
+        "outstanding": { "mean": flow.mean_outstanding, "most": flow.most_outstanding, "requests": flow.completed },
+        "busy_share": flow.busy,
+        "footprint": {
+            "bytes": f.footprint.bytes,
+            "exact": f.footprint.exact,
+            "hot": f.footprint.hot.map(|hot| {
+                let part = |(blocks, accesses): (&f64, f64)| {
+                    json!({ "blocks_share": blocks, "accesses_share": accesses })
+                };
+                HOT_SHARES.iter().zip(hot).map(part).collect::<Vec<_>>()
+            }),
+        },
+    })
+}
+
+fn sizes(f: &Figures) -> Value {
+    let powers = f.sizes.by_power.iter().enumerate().filter(|(_, (reads, writes))| reads + writes > 0);
+    let by_power = powers
+        .map(|(power, (reads, writes))| json!({ "up_to_bytes": 1u64 << power, "reads": reads, "writes": writes }));
+    let common = f.sizes.common(MOST_SIZES);
+    json!({
+        "by_power": by_power.collect::<Vec<_>>(),
+        "common": common.iter().map(|(bytes, times)| json!({ "bytes": bytes, "requests": times })).collect::<Vec<_>>(),
+    })
+}
+
+/// A distribution in the unit that a recorded value times `scale` has; `null`
+/// where nothing was recorded.
+fn distribution(histogram: &Histogram, scale: f64) -> Value {
+    if histogram.is_empty() {
+        return Value::Null;
+    }
+    let of = |value: Option<f64>| value.map(|v| v * scale);
+    let quantile = |share: f64| of(histogram.quantile(share));
+    let steps = steps::of(histogram);
+    let step = |(from, to, count): &steps::Step| json!({ "from": *from as f64 * scale, "to": *to as f64 * scale, "count": count });
+    json!({
+        "count": histogram.count(),
+        "mean": of(histogram.mean()),
+        "least": quantile(0.0),
+        "p50": quantile(0.5),
+        "p90": quantile(0.9),
+        "p95": quantile(0.95),
+        "p99": quantile(0.99),
+        "p999": quantile(0.999),
+        "p9999": quantile(0.9999),
+        "p99999": quantile(0.99999),
+        "most": quantile(1.0),
+        "steps": steps.iter().filter(|s| s.2 > 0).map(step).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,118 @@
+//! `show TRACE…`: what was asked of disks, request by request, summed up.
+
+mod document;
+mod steps;
+mod tables;
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use diskwright_base::Request;
+use diskwright_traces::statistics::Report;
+use diskwright_traces::{CSV_HEADING, Head, Input, Statistics, Summary, Trace, csv_line, open, recognise};
+
+use super::{Failure, live, output, select};
+
+/// How a trace is shown.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Only devices whose names match one of these; all where there is none.
+    pub devices: &'a [String],
+    /// Histograms of everything, not only tables.
+    pub charts: bool,
+    /// The requests themselves, as CSV.
+    pub csv: bool,
+    /// A JSON document.
+    pub json: bool,
+}
+
+/// True when the first of the paths is a request trace. Standard input is only
+/// peeked at.
+pub fn is_one(paths: &[PathBuf]) -> bool {
+    match paths.first() {
+        Some(path) if path == Path::new("-") => {
+            let mut input = std::io::stdin().lock();
+            input.fill_buf().is_ok_and(|bytes| recognise(&Head { name: "-", bytes }).is_some())
+        }
+        Some(path) => Input::open(path).is_ok_and(|input| recognise(&input.head()).is_some()),
+        None => false,
+    }
+}
+
+/// Reads the trace and shows it.
+pub fn run(paths: &[PathBuf], wanted: &Wanted<'_>) -> Result<(), Failure> {
+    let mut trace = open(paths)?;
+    if wanted.csv && !wanted.json {
+        return csv(&mut trace, wanted.devices);
+    }
+    let bar = live::progress(None, "reading".into());
+    let mut statistics = Statistics::new();
+    each(&mut trace, wanted.devices, |request, _| {
+        statistics.push(request);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    let summary = trace.summary();
+    let report = statistics.finish(&summary.devices);
+    if report.all.requests == 0 {
+        return Err(Failure::Failed(nothing(&summary, wanted.devices)));
+    }
+    if wanted.json {
+        return output::json(&document::of(trace.format(), &summary, &report));
+    }
+    show(trace.format().title, &summary, &report, wanted.charts)
+}
+
+fn show(title: &str, summary: &Summary, report: &Report, charts: bool) -> Result<(), Failure> {
+    output::text(&tables::of(title, summary, report, charts, &output::style()))
+}
+
+/// Why there is nothing to show.
+fn nothing(summary: &Summary, devices: &[String]) -> String {
+    let file = summary.files.first().map_or("-", String::as_str);
+    if summary.requests > 0 {
+        let have = summary.devices.join(", ");
+        return format!("{file}: no device is called {}; devices: {have}", devices.join(" or "));
+    }
+    let because = summary.skipped.first().map(|s| format!(" ({}: {})", s.at, s.because));
+    format!("{file}: no request in it{}", because.unwrap_or_default())
+}
+
+/// Hands over the requests of the wanted devices, with the device's name.
+fn each(
+    trace: &mut Trace,
+    wanted: &[String],
+    mut take: impl FnMut(&Request, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut known: HashMap<u16, bool> = HashMap::new();
+    while let Some(request) = trace.next() {
+        let request = request?;
+        let name = trace.devices().get(usize::from(request.device)).map_or("", String::as_str);
+        let matches = || wanted.is_empty() || wanted.iter().any(|pattern| select::matches(pattern, name));
+        if *known.entry(request.device).or_insert_with(matches) {
+            take(&request, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// A line a request.
+fn csv(trace: &mut Trace, devices: &[String]) -> Result<(), Failure> {
+    const PIECE: usize = 64 << 10;
+    let mut out = String::with_capacity(2 * PIECE);
+    out.push_str(CSV_HEADING);
+    each(trace, devices, |request, device| {
+        csv_line(&mut out, request, device);
+        if out.len() >= PIECE {
+            output::text(&out)?;
+            out.clear();
+        }
+        Ok(())
+    })?;
+    output::text(&out)?;
+    for line in tables::remarks(&trace.summary()) {
+        eprintln!("diskwright: {line}");
+    }
+    Ok(())
+}

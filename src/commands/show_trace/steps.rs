@@ -1,0 +1,83 @@
+//! Histograms in few rows: steps of 1, 2 and 5 for times and distances.
+
+use diskwright_base::Histogram;
+
+/// From, to (values from the first up to just below the second) and how many.
+pub type Step = (u64, u64, u64);
+
+/// The steps from the least to the greatest value, those without a value
+/// between them too. A step's edge may fall within a bucket of the histogram;
+/// then the bucket goes where its middle is (0.8 % either way).
+pub fn of(histogram: &Histogram) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (from, to, count) in histogram.buckets() {
+        let middle = from + (to - from) / 2;
+        if steps.is_empty() {
+            let (low, high) = around(middle);
+            steps.push((low, high, 0));
+        }
+        while let Some(last) = steps.last()
+            && middle >= last.1
+            && last.1 < u64::MAX
+        {
+            steps.push((last.1, after(last.1), 0));
+        }
+        if let Some(last) = steps.last_mut() {
+            last.2 += count;
+        }
+    }
+    steps
+}
+
+/// The step that holds a value.
+fn around(value: u64) -> (u64, u64) {
+    let mut low = 0;
+    loop {
+        let high = after(low);
+        if value < high || high == u64::MAX {
+            return (low, high);
+        }
+        low = high;
+    }
+}
+
+/// The edge after this one: 0, 1, 2, 5, 10, 20, …
+fn after(edge: u64) -> u64 {
+    if edge == 0 {
+        return 1;
+    }
+    let power = 10u64.pow(edge.ilog10());
+    let times = match edge / power {
+        1 => 2,
+        2 => 5,
+        _ => 10,
+    };
+    power.checked_mul(times).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_stand_side_by_side_and_hold_everything() {
+        let mut histogram = Histogram::new();
+        assert!(of(&histogram).is_empty());
+        for value in [0, 3, 4, 1500, 1999, 2001, u64::MAX] {
+            histogram.record(value);
+        }
+        let steps = of(&histogram);
+        assert_eq!(steps[..3], [(0, 1, 1), (1, 2, 0), (2, 5, 2)]);
+        assert!(steps.windows(2).all(|w| w[0].1 == w[1].0));
+        assert!(steps.contains(&(1000, 2000, 2)) && steps.contains(&(2000, 5000, 1)));
+        assert_eq!(steps.iter().map(|s| s.2).sum::<u64>(), 7);
+        assert_eq!(steps.last().map(|s| s.1), Some(u64::MAX));
+    }
+
+    #[test]
+    fn steps_begin_at_the_first_value() {
+        let mut histogram = Histogram::new();
+        histogram.record(120_000);
+        assert_eq!(of(&histogram), [(100_000, 200_000, 1)]);
+    }
+}

@@ -1,0 +1,268 @@
+//! A trace for people: tables and histograms of bars.
+
+use diskwright_base::{Histogram, Operation, units};
+use diskwright_report::{Align, Ink, Style, Table, Zone};
+use diskwright_traces::Summary;
+use diskwright_traces::statistics::{Figures, HOT_SHARES, Report, STREAMS};
+
+use super::steps;
+
+/// Devices whose figures are shown one by one beside the sum.
+const MOST_APART: usize = 4;
+/// Exact sizes that are named.
+const MOST_SIZES: usize = 5;
+
+/// Everything on one trace.
+pub fn of(title: &str, summary: &Summary, report: &Report, charts: bool, style: &Style) -> String {
+    let mut out = heading(title, summary, report);
+    for line in remarks(summary) {
+        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
+    }
+    if report.of_further_devices > 0 {
+        out.push_str(&format!("{} requests of further devices count in the sum only\n", report.of_further_devices));
+    }
+    out.push('\n');
+    out.push_str(&overview(report).render(style));
+    if report.devices.len() != 1 {
+        figures(&mut out, &report.all, "all devices", charts, style);
+    }
+    if report.devices.len() <= MOST_APART {
+        for device in &report.devices {
+            figures(&mut out, device, &device.name, charts, style);
+        }
+    } else {
+        let devices = report.devices.len();
+        out.push_str(&format!("\n{devices} devices are shown in sum; name --instance to see one of them\n"));
+    }
+    out
+}
+
+fn heading(title: &str, summary: &Summary, report: &Report) -> String {
+    let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
+        (true, Some(from), Some(to)) => Zone::local().range(from, to),
+        _ => format!("{} on a clock of its own", units::display(report.all.flow.seconds(), "s")),
+    };
+    let files = match summary.files.as_slice() {
+        [one] => one.clone(),
+        [first, ..] => format!("{first} and {} more", summary.files.len() - 1),
+        [] => String::new(),
+    };
+    format!("{files}: {title}\n{} requests, {range}\n", report.all.requests)
+}
+
+/// What limits the figures, a line each.
+pub fn remarks(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut counted = |count: u64, what: &str| {
+        if count > 0 {
+            lines.push(format!("{count} requests {what}"));
+        }
+    };
+    counted(summary.unfinished, "have no completion in the trace");
+    counted(summary.without_arrival, "were not seen when they were asked for: they count from their issue");
+    counted(summary.out_of_order, "stand out of the order of arrival; their distance to the one before is not counted");
+    for skipped in &summary.skipped {
+        let times = if skipped.times == 1 { "once".to_owned() } else { format!("{} times", skipped.times) };
+        lines.push(format!("left out {times}, first at {}: {}", skipped.at, skipped.because));
+    }
+    lines
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| "not known".into(), |v| units::display(v, "fraction"))
+}
+
+fn rate(value: Option<f64>) -> String {
+    value.map_or_else(|| "not known".into(), |v| units::display(v, "per_s"))
+}
+
+fn bytes(value: u64) -> String {
+    units::display(value as f64, "bytes")
+}
+
+/// Whole powers of two by their binary names, as sizes of requests are known.
+fn size(bytes: u64) -> String {
+    let (unit, scale) = [("GiB", 30), ("MiB", 20), ("KiB", 10)]
+        .into_iter()
+        .find(|(_, bits)| bytes >= 1 << bits && bytes.is_multiple_of(1 << bits))
+        .unwrap_or(("B", 0));
+    format!("{} {unit}", bytes >> scale)
+}
+
+/// A line a device.
+fn overview(report: &Report) -> Table {
+    let mut table = Table::new().column("device", Align::Left);
+    for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
+        table = table.column(title, Align::Right);
+    }
+    let mut row = |name: &str, f: &Figures| {
+        let outstanding = f.flow.mean_outstanding.map_or_else(|| "not known".into(), units::digits);
+        table.row([
+            name.to_owned(),
+            f.requests.to_string(),
+            share(f.read_share()),
+            bytes(f.of(Operation::Read).bytes),
+            bytes(f.of(Operation::Write).bytes),
+            rate(f.flow.per_s),
+            rate(Some(f.flow.peak_per_s as f64)),
+            outstanding,
+            f.flow.most_outstanding.map_or_else(String::new, |most| most.to_string()),
+            share(f.flow.busy),
+        ]);
+    };
+    for device in &report.devices {
+        row(&device.name, device);
+    }
+    if report.devices.len() != 1 {
+        row("all", &report.all);
+    }
+    table
+}
+
+/// The sections on one device, or on all.
+fn figures(out: &mut String, f: &Figures, name: &str, charts: bool, style: &Style) {
+    out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean(name))));
+    out.push_str(&times(f).render(style));
+    out.push('\n');
+    out.push_str(&places(f).render(style));
+    out.push_str(&format!("\nsize of reads and writes{}\n", common(f)));
+    out.push_str(&sizes(f, style));
+    let mut histogram = |title: &str, histogram: &Histogram, unit: &str| {
+        if !histogram.is_empty() {
+            out.push_str(&format!("\n{title}\n{}", bars(&rows(histogram, unit), style)));
+        }
+    };
+    histogram("response time (arrival to completion)", &f.response_ns, "s");
+    if charts {
+        histogram("queue time (arrival to issue)", &f.queue_ns, "s");
+        histogram("service time (issue to completion)", &f.service_ns, "s");
+        histogram("time between arrivals", &f.flow.between_ns, "s");
+        histogram("distance to the request before", &f.seek_bytes, "bytes");
+        histogram("requests in a run", &f.run_requests, "count");
+    }
+}
+
+fn times(f: &Figures) -> Table {
+    let mut table = Table::new().column("time", Align::Left);
+    for title in ["requests", "mean", "50 %", "95 %", "99 %", "99.9 %", "99.999 %", "most"] {
+        table = table.column(title, Align::Right);
+    }
+    let mut row = |title: &str, h: &Histogram| {
+        let show = |ns: Option<f64>| ns.map_or_else(|| "not known".into(), |ns| units::display(ns * 1e-9, "s"));
+        let quantiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(|q| show(h.quantile(q)));
+        let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
+        table.row(cells.into_iter().chain(quantiles).chain([show(h.most().map(|m| m as f64))]));
+    };
+    row("queue", &f.queue_ns);
+    row("service", &f.service_ns);
+    row("response", &f.response_ns);
+    if !f.read_response_ns.is_empty() && !f.write_response_ns.is_empty() {
+        row("  of reads", &f.read_response_ns);
+        row("  of writes", &f.write_response_ns);
+    }
+    row("between arrivals", &f.flow.between_ns);
+    table
+}
+
+fn places(f: &Figures) -> Table {
+    let mut table = Table::new().text("").text("");
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    let variation = f.flow.variation.map_or_else(|| "not known".into(), units::digits);
+    row("variation of arrivals", format!("{variation} (1 is by chance, more is in bursts)"));
+    row("begins where the one before ended", share(f.sequential));
+    row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
+    if let (Some(mean), Some(most), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
+        let mean = units::digits(mean);
+        row("run in a stream", format!("mean {mean} requests, {}; longest {most}", bytes(length as u64)));
+    }
+    if let (Some(mean), Some(median)) = (f.seek_bytes.mean(), f.seek_bytes.quantile(0.5)) {
+        let forward = share(f.seeks_forward);
+        row(
+            "distance otherwise",
+            format!("mean {}, median {}; {forward} forward", bytes(mean as u64), bytes(median as u64)),
+        );
+    }
+    let about = if f.footprint.exact { "" } else { "about " };
+    row("touched", format!("{about}{} in blocks of 4 KiB", bytes(f.footprint.bytes)));
+    if let Some(hot) = f.footprint.hot.map(|hot| hot.map(|part| units::display(part, "fraction"))) {
+        let blocks = HOT_SHARES.map(|share| units::digits(share * 100.0)).join(", ");
+        row(&format!("hottest {blocks} % of that"), format!("take {} of the accesses", hot.join(", ")));
+    }
+    for operation in [Operation::Flush, Operation::Discard] {
+        let amount = f.of(operation);
+        if amount.requests > 0 {
+            let length = if amount.bytes > 0 { format!(", {}", bytes(amount.bytes)) } else { String::new() };
+            row(
+                if operation == Operation::Flush { "flushes" } else { "discards" },
+                format!("{}{length}", amount.requests),
+            );
+        }
+    }
+    table
+}
+
+/// `: 4 KiB 62 %, 64 KiB 20 %, …`.
+fn common(f: &Figures) -> String {
+    let all = f.of(Operation::Read).requests + f.of(Operation::Write).requests;
+    let told = |(length, times): &(u32, u64)| {
+        format!("{} {}", size(u64::from(*length)), units::display(*times as f64 / all as f64, "fraction"))
+    };
+    let named: Vec<String> = f.sizes.common(MOST_SIZES).iter().map(told).collect();
+    if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
+}
+
+/// A row of a histogram: its label, how many, and a word behind.
+struct Row {
+    label: String,
+    count: u64,
+    behind: String,
+}
+
+fn sizes(f: &Figures, style: &Style) -> String {
+    let powers = &f.sizes.by_power;
+    let used = |(reads, writes): &(u64, u64)| reads + writes > 0;
+    let (Some(first), Some(last)) = (powers.iter().position(used), powers.iter().rposition(used)) else {
+        return "  none\n".into();
+    };
+    let row = |power: usize| {
+        let (reads, writes) = powers[power];
+        let behind = format!("{reads} reads, {writes} writes");
+        Row { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
+    };
+    bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
+}
+
+fn rows(histogram: &Histogram, unit: &str) -> Vec<Row> {
+    let show = |value: u64| match unit {
+        "s" => units::display(value as f64 * 1e-9, "s"),
+        "bytes" => bytes(value),
+        _ => value.to_string(),
+    };
+    let row = |(from, to, count): steps::Step| {
+        let label = if to == from + 1 { show(from) } else { format!("{} to {}", show(from), show(to)) };
+        Row { label, count, behind: String::new() }
+    };
+    steps::of(histogram).into_iter().map(row).collect()
+}
+
+/// Bars in proportion to the greatest; a row that is not empty shows a sign.
+fn bars(rows: &[Row], style: &Style) -> String {
+    const LONGEST: usize = 36;
+    let all: u64 = rows.iter().map(|r| r.count).sum();
+    let most = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
+    let mut table =
+        Table::new().column("", Align::Right).column("", Align::Left).column("", Align::Right).column("", Align::Left);
+    for Row { label, count, behind } in rows {
+        let length = (*count as f64 / most as f64 * LONGEST as f64).round() as usize;
+        let bar = match (count, length) {
+            (0, _) => String::new(),
+            (_, 0) => style.glyph("▏", ".").to_owned(),
+            _ => style.glyph("█", "#").repeat(length),
+        };
+        let part = *count as f64 / all.max(1) as f64;
+        let behind = if behind.is_empty() && *count > 0 { count.to_string() } else { behind.clone() };
+        let part = if *count > 0 { units::display(part, "fraction") } else { String::new() };
+        table.row([label.clone(), bar, part, if *count > 0 { behind } else { String::new() }]);
+    }
+    table.render(style)
+}
