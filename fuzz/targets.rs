@@ -41,6 +41,22 @@ pub fn proc_parsers(data: &[u8]) {
     let _ = mountinfo::parse(data);
 }
 
+/// Any bytes as a request trace of each format, whatever they begin with.
+pub fn request_traces(data: &[u8]) {
+    for format in diskwright_traces::FORMATS {
+        let Ok(input) = Input::from_bytes("fuzz", data.to_vec()) else { return };
+        let mut trace = diskwright_traces::with_format(format, vec![input]);
+        let mut statistics = diskwright_traces::Statistics::new();
+        let mut line = String::new();
+        while let Some(Ok(request)) = trace.next() {
+            statistics.push(&request);
+            line.clear();
+            diskwright_traces::csv_line(&mut line, &request, "fuzz");
+        }
+        let _ = statistics.finish(&trace.summary().devices);
+    }
+}
+
 /// Any bytes as a log of one foreign format, whatever they begin with. Options
 /// that a log might need are given, so that reading goes on.
 #[allow(dead_code, reason = "the formats bring their targets one by one")]

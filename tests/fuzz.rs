@@ -70,6 +70,15 @@ fn rule_loader_takes_anything() {
 }
 
 #[test]
+fn request_traces_take_anything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/traces/tests/fixtures");
+    let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
+    // whole records of the binary ones, and enough lines of the others
+    let seeds: Vec<Vec<u8>> = files.map(|f| f[..f.len().min(48 * 40)].to_vec()).collect();
+    run(targets::request_traces, &seeds);
+}
+
+#[test]
 fn log_reader_takes_anything() {
     let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-log");
     let _ = fs::remove_dir_all(&log);

@@ -38,8 +38,8 @@ pub use statistics::Statistics;
 pub use summary::{Skipped, Summary};
 
 enum Engine {
-    Lines(Lines),
-    Records(Records),
+    Lines(Box<Lines>),
+    Records(Box<Records>),
 }
 
 /// A trace being read: an iterator of requests.
@@ -97,9 +97,9 @@ pub fn with_format(format: &'static Format, inputs: Vec<Input>) -> Trace {
     let files = inputs.iter().map(|input| input.name().to_owned()).collect();
     let bytes = inputs.into_iter().map(Bytes::new).collect();
     let engine = match format.shape {
-        Shape::Lines(parse) => Engine::Lines(Lines::new(parse, bytes)),
-        Shape::Records => Engine::Records(Records::new(bytes, false)),
-        Shape::EventLines => Engine::Records(Records::new(bytes, true)),
+        Shape::Lines(parse) => Engine::Lines(Box::new(Lines::new(parse, bytes))),
+        Shape::Records => Engine::Records(Box::new(Records::new(bytes, false))),
+        Shape::EventLines => Engine::Records(Box::new(Records::new(bytes, true))),
     };
     Trace { format, files, engine, requests: 0, out_of_order: 0, span_ns: None, last_ns: i64::MIN, failed: false }
 }

@@ -100,7 +100,8 @@ fn distribution(histogram: &Histogram, scale: f64) -> Value {
     let of = |value: Option<f64>| value.map(|v| v * scale);
     let quantile = |share: f64| of(histogram.quantile(share));
     let steps = steps::of(histogram);
-    let step = |(from, to, count): &steps::Step| json!({ "from": *from as f64 * scale, "to": *to as f64 * scale, "count": count });
+    let edge = |value: &u64| *value as f64 * scale;
+    let step = |(from, to, count): &steps::Step| json!({ "from": edge(from), "to": edge(to), "count": count });
     json!({
         "count": histogram.count(),
         "mean": of(histogram.mean()),

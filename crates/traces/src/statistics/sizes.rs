@@ -44,7 +44,7 @@ impl Sizes {
 
     fn count(&mut self, bytes: u32, times: u64) {
         let sectors = (bytes / 512) as usize;
-        if bytes % 512 == 0 && sectors <= DIRECT {
+        if bytes.is_multiple_of(512) && sectors <= DIRECT {
             self.direct[sectors] += times;
         } else if self.others.len() < MOST_OTHERS || self.others.contains_key(&bytes) {
             *self.others.entry(bytes).or_default() += times;

@@ -1,0 +1,107 @@
+//! `show` on request traces, as a user meets it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/traces/tests/fixtures").join(name)
+}
+
+fn show(arguments: &[&str], input: Stdio) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.arg("show").args(arguments).env("LC_ALL", "C.UTF-8").stdin(input).output().expect("the program runs")
+}
+
+fn of(name: &str, more: &[&str]) -> Output {
+    let path = fixture(name);
+    let path = path.to_str().expect("a plain path");
+    show(&[&[path], more].concat(), Stdio::null())
+}
+
+fn document(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_blktrace_of_two_processors() {
+    // either file brings the other
+    for name in ["small.blktrace.0", "small.blktrace.1"] {
+        let told = document(&of(name, &["--json"]));
+        assert_eq!((&told["schema"], &told["format"]), (&"diskwright.trace/1".into(), &"blktrace".into()));
+        assert_eq!((&told["requests"], &told["unfinished"]), (&65.into(), &0.into()));
+        assert_eq!(told["wall_clock"], true);
+        assert!(
+            told["from"].as_str().is_some_and(|from| from.starts_with("2023-11-14T22:13:20.250")),
+            "{}",
+            told["from"]
+        );
+        let device = &told["devices"][0];
+        assert_eq!(device["name"], "8,16");
+        assert_eq!(device["operations"]["flush"]["requests"], 1);
+        assert_eq!(device["operations"]["discard"]["bytes"], 1 << 20);
+        assert_eq!(device["queue_s"]["count"], 65);
+        let (queue, service) = (&device["queue_s"]["mean"], &device["service_s"]["mean"]);
+        let sum = queue.as_f64().expect("known") + service.as_f64().expect("known");
+        assert!((sum / device["response_s"]["mean"].as_f64().expect("known") - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn text_of_blkparse_says_the_same_as_the_records() {
+    let (mut binary, mut text) =
+        (document(&of("small.blktrace.0", &["--json"])), document(&of("small.blkparse", &["--json"])));
+    assert_eq!(text["wall_clock"], false);
+    assert_eq!(binary["all"].take(), text["all"].take());
+}
+
+#[test]
+fn csv_is_read_again_also_from_a_pipe() {
+    for name in ["small.blktrace.0", "small.msr.csv", "small.validation", "small.disksim", "small.spc"] {
+        let csv = of(name, &["--as", "csv"]);
+        assert!(csv.status.success() && csv.stdout.starts_with(b"arrival_s,device,"), "{name}");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.csv"));
+        std::fs::write(&path, &csv.stdout).expect("written");
+        let again = document(&show(&["-", "--json"], Stdio::from(File::open(&path).expect("there"))));
+        let mut first = document(&of(name, &["--json"]));
+        assert_eq!(again["format"], "requests-csv");
+        assert_eq!(again["from"], first["from"], "{name}");
+        assert_eq!(again["all"], first["all"].take(), "{name}");
+        assert_eq!(again["devices"], first["devices"].take(), "{name}");
+    }
+}
+
+#[test]
+fn people_see_tables_and_histograms() {
+    let shown = |more: &[&str]| {
+        let done = of("small.msr.csv", more);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).expect("UTF-8")
+    };
+    let table = shown(&[]);
+    for word in
+        ["80 requests", "web_0", "web_1", "all devices", "response", "not known", "size of reads and writes", "█"]
+    {
+        assert!(table.contains(word), "{word}:\n{table}");
+    }
+    let chart = shown(&["--as", "chart", "--instance", "*_1"]);
+    assert!(chart.contains("40 requests") && !chart.contains("web_0"), "{chart}");
+    assert!(chart.contains("time between arrivals") && chart.contains("distance to the request before"), "{chart}");
+}
+
+#[test]
+fn wrong_use_is_said() {
+    let said = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
+    let window = of("small.spc", &["--from", "-1m"]);
+    assert_eq!(window.status.code(), Some(2), "{}", said(&window));
+    let nobody = of("small.spc", &["--instance", "sda"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(said(&nobody).contains("devices: 0, 1"), "{}", said(&nobody));
+    let (one, two) = (fixture("small.spc"), fixture("small.msr.csv"));
+    let mixed = show(&[one.to_str().expect("plain"), two.to_str().expect("plain")], Stdio::null());
+    assert_eq!(mixed.status.code(), Some(1));
+    assert!(said(&mixed).contains("one by one"), "{}", said(&mixed));
+}
