@@ -52,7 +52,7 @@ fn after(edge: u64) -> u64 {
         2 => 5,
         _ => 10,
     };
-    power.checked_mul(times).unwrap_or(u64::MAX)
+    power.saturating_mul(times)
 }
 
 #[cfg(test)]
