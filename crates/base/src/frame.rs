@@ -172,6 +172,13 @@ impl Frame {
         &mut self.cells[start..start + self.ticks.len()]
     }
 
+    /// All cells, column after column with room for the frame's capacity each,
+    /// for a reader that fills them before it knows how many ticks there will
+    /// be; [`Frame::set_ticks`] then says it.
+    pub fn cells_mut(&mut self) -> &mut [f64] {
+        &mut self.cells
+    }
+
     /// Keeps only the ticks of `range` (positions), dropping the others.
     pub fn keep(&mut self, range: std::ops::Range<usize>) {
         if range.start == 0 {

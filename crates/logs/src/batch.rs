@@ -45,6 +45,8 @@ pub struct Batch<'a> {
     sink: &'a mut Sink<'a>,
     frame: Frame,
     seen: HashSet<(String, String)>,
+    /// The schema whose names were noted last.
+    named: Arc<Schema>,
     summary: Summary,
     skips: Skips,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
@@ -60,6 +62,7 @@ impl<'a> Batch<'a> {
             sink,
             frame: Frame::default(),
             seen: HashSet::new(),
+            named: Arc::default(),
             summary: Summary { format, ..Summary::default() },
             skips: Skips::default(),
             usual_ns: 0,
@@ -191,9 +194,10 @@ impl<'a> Batch<'a> {
     }
 
     fn name_series(&mut self, schema: &Arc<Schema>) {
-        if Arc::ptr_eq(self.frame.schema(), schema) {
+        if Arc::ptr_eq(&self.named, schema) {
             return;
         }
+        self.named = Arc::clone(schema);
         for series in &schema.series {
             let name = (series.counter.clone(), series.instance.clone());
             self.seen.insert(name);

@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod input;
 pub mod nt;
+mod perfmon;
 pub mod prometheus;
 mod skips;
 mod sysstat;
@@ -62,8 +63,14 @@ pub struct Format {
 }
 
 /// All formats, in the order in which they are tried.
-pub const FORMATS: &[&Format] =
-    &[&prometheus::TEXT, &sysstat::SADF_JSON, &sysstat::IOSTAT_JSON, &sysstat::MPSTAT_JSON, &sysstat::SA_BINARY];
+pub const FORMATS: &[&Format] = &[
+    &perfmon::FORMAT,
+    &prometheus::TEXT,
+    &sysstat::SADF_JSON,
+    &sysstat::IOSTAT_JSON,
+    &sysstat::MPSTAT_JSON,
+    &sysstat::SA_BINARY,
+];
 
 /// Reads one log of any known format from beginning to end.
 ///

@@ -3,7 +3,9 @@
 //! counter to the catalogue's id. The names are data: the catalogue's own
 //! `names.nt`, and `names.toml` for factors and exceptions.
 
+mod language;
 mod path;
+pub mod processes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -11,6 +13,7 @@ use std::sync::OnceLock;
 use diskwright_base::{Catalogue, Series};
 use serde::Deserialize;
 
+pub use language::{Language, language_of, languages, translate};
 pub use path::Path;
 
 /// A column of an NT log in our words.
@@ -56,6 +59,11 @@ pub fn resolve(object: &str, instance: &str, counter: &str) -> Resolved {
         Some((known, instance)) => Resolved { counter: known.id.clone(), instance, scale: known.scale },
         None => foreign(object, instance, counter),
     }
+}
+
+/// True where the catalogue has a counter of these English names.
+pub fn is_known(object: &str, counter: &str) -> bool {
+    names().counters.contains_key(&key(object, counter))
 }
 
 /// A column under its own name.
@@ -228,9 +236,10 @@ fn key(object: &str, counter: &str) -> String {
     key
 }
 
-/// A name as it is compared: lower case, without blanks.
+/// A name as it is compared: lower case, without blanks, apostrophes straight.
 fn plain(name: &str) -> String {
-    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+    let straight = |c| if c == '\u{2019}' { '\'' } else { c };
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).map(straight).collect()
 }
 
 #[cfg(test)]

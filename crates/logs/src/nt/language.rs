@@ -1,0 +1,191 @@
+//! Counter names in the languages of Windows. Which language a log is in is
+//! told by its own names: that whose table knows most of them. The tables are
+//! data, `languages/*.toml`; each says where its names come from.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::{Path, key, plain};
+
+/// A language of Windows and the names that are known in it.
+pub struct Language {
+    /// Its code, such as `de` or `pt-BR`.
+    pub id: &'static str,
+    /// English name of each object.
+    objects: HashMap<String, String>,
+    /// English counter by [`key`] of its English object and its own name.
+    counters: HashMap<String, String>,
+}
+
+impl std::fmt::Debug for Language {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Where the names come from.
+    source: String,
+    /// Object: its name, or its names in several versions of Windows.
+    objects: HashMap<String, OneOrMore>,
+    /// By English object, or several with commas: English counter and its name or names.
+    counters: HashMap<String, HashMap<String, OneOrMore>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn all(self) -> Vec<String> {
+        match self {
+            OneOrMore::One(name) => vec![name],
+            OneOrMore::More(names) => names,
+        }
+    }
+}
+
+/// The tables. A test holds this list against the folder. English needs none.
+const FILES: &[(&str, &str)] = &[
+    ("de", include_str!("languages/de.toml")),
+    ("es", include_str!("languages/es.toml")),
+    ("fr", include_str!("languages/fr.toml")),
+    ("it", include_str!("languages/it.toml")),
+    ("pt-BR", include_str!("languages/pt-BR.toml")),
+    ("pt-PT", include_str!("languages/pt-PT.toml")),
+    ("ru", include_str!("languages/ru.toml")),
+    ("sv", include_str!("languages/sv.toml")),
+];
+
+/// All languages but English.
+pub fn languages() -> &'static [Language] {
+    static LANGUAGES: OnceLock<Vec<Language>> = OnceLock::new();
+    LANGUAGES.get_or_init(|| {
+        FILES.iter().map(|(id, text)| load(id, text).unwrap_or_else(|e| panic!("{id}.toml: {e}"))).collect()
+    })
+}
+
+fn load(id: &'static str, text: &str) -> Result<Language, String> {
+    let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+    if file.source.is_empty() {
+        return Err("its source is not said".into());
+    }
+    let mut language = Language { id, objects: HashMap::new(), counters: HashMap::new() };
+    for (english, names) in file.objects {
+        for name in names.all() {
+            if let Some(other) = language.objects.insert(plain(&name), english.clone()) {
+                return Err(format!("{name} is {other} and {english}"));
+            }
+        }
+    }
+    for (objects, counters) in file.counters {
+        let counters: Vec<(String, Vec<String>)> = counters.into_iter().map(|(e, names)| (e, names.all())).collect();
+        for object in objects.split(", ") {
+            if !language.objects.values().any(|o| *o == object) {
+                return Err(format!("counters of {object}, which has no name"));
+            }
+            for (english, name) in counters.iter().flat_map(|(e, names)| names.iter().map(move |n| (e, n))) {
+                if let Some(other) = language.counters.insert(key(object, name), english.clone()) {
+                    return Err(format!("{object}: {name} is {other} and {english}"));
+                }
+            }
+        }
+    }
+    Ok(language)
+}
+
+impl Language {
+    /// English object and counter; `None` where the table does not know them.
+    pub fn english(&self, object: &str, counter: &str) -> Option<(&str, &str)> {
+        let object = self.objects.get(&plain(object))?;
+        let counter = self.counters.get(&key(object, counter))?;
+        Some((object, counter))
+    }
+}
+
+/// The language that knows most of these paths, and how many it knows. `None`
+/// where English names are at least as many, or none are known.
+pub fn language_of(paths: &[Path]) -> (Option<&'static Language>, usize) {
+    let pairs = distinct(paths);
+    let known = |pair: &&(&str, &str)| super::is_known(pair.0, pair.1);
+    let mut best = (None, pairs.iter().filter(known).count());
+    for language in languages() {
+        let count = pairs.iter().filter(|(object, counter)| language.english(object, counter).is_some()).count();
+        if count > best.1 {
+            best = (Some(language), count);
+        }
+    }
+    best
+}
+
+/// Object and counter of the paths, each pair once.
+fn distinct(paths: &[Path]) -> Vec<(&str, &str)> {
+    let mut pairs: Vec<(&str, &str)> = paths.iter().map(|p| (p.object.as_str(), p.counter.as_str())).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// Puts English names into the paths where the language knows them. Gives
+/// the pairs of names that it does not know.
+pub fn translate(language: &Language, paths: &mut [Path]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for path in paths {
+        match language.english(&path.object, &path.counter) {
+            Some((object, counter)) => (path.object, path.counter) = (object.to_owned(), counter.to_owned()),
+            None => unknown.push(format!("{}\\{}", path.object, path.counter)),
+        }
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_in_the_folder_is_registered_and_speaks_of_english_names_that_exist() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/nt/languages");
+        let mut on_disk: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        on_disk.sort();
+        let registered: Vec<&str> = FILES.iter().map(|(id, _)| *id).collect();
+        assert_eq!(on_disk, registered);
+        for language in languages() {
+            for (key, english) in &language.counters {
+                let (object, _) = key.split_once('\\').unwrap();
+                let spelt = language.objects.values().find(|o| plain(o) == object).unwrap();
+                let known = super::super::is_known(spelt, english);
+                let kept = KEPT_FOREIGN.contains(&(spelt.as_str(), english.as_str()));
+                assert!(known || kept, "{}: no counter {spelt}\\{english}", language.id);
+            }
+        }
+    }
+
+    /// What the catalogue does not know and readers ask for by its English name.
+    const KEPT_FOREIGN: &[(&str, &str)] = &[("Process", "ID Process")];
+
+    #[test]
+    fn the_language_is_that_which_knows_most() {
+        let paths = |texts: &[&str]| texts.iter().map(|t| Path::parse(t).unwrap()).collect::<Vec<_>>();
+        let mut german = paths(&[r"\Prozessor(_Total)\Prozessorzeit (%)", r"\Server\Widgets"]);
+        let (language, known) = language_of(&german);
+        assert_eq!((language.map(|l| l.id), known), (Some("de"), 1));
+        assert_eq!(translate(language.unwrap(), &mut german), [r"Server\Widgets"]);
+        assert_eq!((german[0].object.as_str(), german[0].counter.as_str()), ("Processor", "% Processor Time"));
+        let (language, known) = language_of(&paths(&[r"\Memory\Pages/sec"]));
+        assert_eq!((language.map(|l| l.id), known), (None, 1));
+        assert_eq!(language_of(&paths(&[r"\A\B"])).1, 0);
+    }
+}

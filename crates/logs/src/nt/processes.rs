@@ -1,0 +1,214 @@
+//! Process tables from the columns of NT's `Process` object, so that culprits
+//! can be named. The columns themselves stay in the log.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
+
+/// Time between two tables at least.
+const BEAT_NS: u64 = 10_000_000_000;
+/// Processes in a table at most, for each thing they are ranked by.
+const TOP: usize = 20;
+
+/// What is known of a process, in the order of [`Process::columns`].
+const COUNTERS: [&str; 8] = [
+    "process.processor",
+    "process.processor_system",
+    "process.asked_read_bytes_per_s",
+    "process.asked_write_bytes_per_s",
+    "process.read_calls_per_s",
+    "process.write_calls_per_s",
+    "process.working_set_bytes",
+    r"foreign.Process\ID Process",
+];
+const PROCESSOR: usize = 0;
+const SYSTEM: usize = 1;
+const READ: usize = 2;
+const WRITE: usize = 3;
+const READ_CALLS: usize = 4;
+const WRITE_CALLS: usize = 5;
+const WORKING_SET: usize = 6;
+const ID: usize = 7;
+
+struct Process {
+    name: String,
+    /// Its columns in the schema.
+    columns: [Option<u32>; COUNTERS.len()],
+}
+
+/// Gathers the tables of one schema. A table stands for the ticks since the one before.
+#[derive(Default)]
+pub struct Processes {
+    all: Vec<Process>,
+    scales: Vec<f64>,
+    /// Sum and count of each process's values since the last table.
+    sums: Vec<[(f64, u32); COUNTERS.len()]>,
+    elapsed_ns: u64,
+}
+
+impl Processes {
+    /// The processes of a schema.
+    pub fn of(schema: &Schema) -> Processes {
+        let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
+        let mut at: HashMap<&str, usize> = HashMap::new();
+        let mut all: Vec<Process> = Vec::new();
+        for (column, series) in schema.series.iter().enumerate() {
+            let name = series.instance.as_str();
+            let is_process = !name.is_empty() && !["_total", "idle"].iter().any(|n| name.eq_ignore_ascii_case(n));
+            let (Some(&kind), true) = (kinds.get(series.counter.as_str()), is_process) else { continue };
+            let index = *at.entry(name).or_insert_with(|| {
+                all.push(Process { name: name.to_owned(), columns: [None; COUNTERS.len()] });
+                all.len() - 1
+            });
+            all[index].columns[kind] = u32::try_from(column).ok();
+        }
+        // who only tells its memory did nothing that could be blamed
+        all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
+        let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
+        let scales = schema.series.iter().map(|s| s.scale).collect();
+        Processes { all, scales, sums, elapsed_ns: 0 }
+    }
+
+    /// True where the schema has none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Takes in a frame of the schema; gives a note for each beat that ended in it.
+    pub fn take(&mut self, frame: &Frame) -> Vec<Note> {
+        let mut notes = Vec::new();
+        if self.all.is_empty() {
+            return notes;
+        }
+        let mut from = 0;
+        for (at, tick) in frame.ticks().iter().enumerate() {
+            self.elapsed_ns += tick.elapsed_ns;
+            if self.elapsed_ns >= BEAT_NS {
+                self.add(frame, from..at + 1);
+                from = at + 1;
+                notes.extend(self.table(tick.time_ns));
+            }
+        }
+        self.add(frame, from..frame.ticks().len());
+        notes
+    }
+
+    fn add(&mut self, frame: &Frame, ticks: std::ops::Range<usize>) {
+        for (process, sums) in self.all.iter().zip(&mut self.sums) {
+            for (column, sum) in process.columns.iter().zip(sums) {
+                let Some(column) = column else { continue };
+                for value in &frame.column(*column as usize)[ticks.clone()] {
+                    if !value.is_nan() {
+                        *sum = (sum.0 + value, sum.1 + 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The table of what was added up, which is then forgotten.
+    fn table(&mut self, time_ns: i64) -> Option<Note> {
+        let mut rows: Vec<ProcessRow> = Vec::new();
+        for (process, sums) in self.all.iter().zip(&mut self.sums) {
+            let mean = |kind: usize| {
+                let scale = process.columns[kind].map_or(1.0, |c| self.scales[c as usize]);
+                (sums[kind].1 > 0).then(|| sums[kind].0 / f64::from(sums[kind].1) * scale)
+            };
+            let row = ProcessRow {
+                // the id does not change while the process lives, so the mean is it
+                pid: mean(ID).map_or(0, |id| id as u32),
+                name: plain_name(&process.name).to_owned(),
+                processor: mean(PROCESSOR).unwrap_or(0.0),
+                processor_system: mean(SYSTEM).unwrap_or(0.0),
+                asked_read_bytes_per_s: mean(READ),
+                asked_write_bytes_per_s: mean(WRITE),
+                read_calls_per_s: mean(READ_CALLS),
+                write_calls_per_s: mean(WRITE_CALLS),
+                resident_bytes: mean(WORKING_SET).unwrap_or(0.0),
+                ..ProcessRow::default()
+            };
+            if did(&row) > 0.0 || row.processor > 0.0 {
+                rows.push(row);
+            }
+            *sums = [(0.0, 0); COUNTERS.len()];
+        }
+        let elapsed_s = std::mem::take(&mut self.elapsed_ns) as f64 * 1e-9;
+        let table = ProcessTable { elapsed_s, unreadable: 0, rows: top(rows) };
+        if table.rows.is_empty() {
+            return None;
+        }
+        serde_json::to_string(&table).ok().map(|text| Note::new(time_ns, Note::PROCESSES, text))
+    }
+}
+
+/// `svchost#85` is the 86th of that name; the number changes when one of them ends.
+fn plain_name(instance: &str) -> &str {
+    match instance.rsplit_once('#') {
+        Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => instance,
+    }
+}
+
+fn did(row: &ProcessRow) -> f64 {
+    row.asked_read_bytes_per_s.unwrap_or(0.0) + row.asked_write_bytes_per_s.unwrap_or(0.0)
+}
+
+/// Those that lead in one thing or another, busiest first.
+fn top(mut rows: Vec<ProcessRow>) -> Vec<ProcessRow> {
+    let mut kept: Vec<ProcessRow> = Vec::new();
+    let by: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, did, |r| r.processor];
+    for by in by {
+        rows.sort_by(|a, b| by(b).total_cmp(&by(a)).then_with(|| a.name.cmp(&b.name)));
+        let rest = rows.split_off(rows.len().min(TOP));
+        kept.append(&mut rows);
+        rows = rest;
+    }
+    kept.sort_by(|a, b| b.processor.total_cmp(&a.processor).then_with(|| did(b).total_cmp(&did(a))));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Series, Tick};
+
+    use super::*;
+
+    #[test]
+    fn tables_come_on_a_slow_beat_and_name_who_did_most() {
+        let mut series = Vec::new();
+        for name in ["sqlservr", "svchost#3", "quiet", "_Total"] {
+            for (counter, scale) in
+                [("process.processor", 0.01), ("process.asked_read_bytes_per_s", 1.0), (COUNTERS[ID], 1.0)]
+            {
+                series.push(Series { counter: counter.into(), instance: name.into(), scale });
+            }
+        }
+        let schema = Arc::new(Schema { series });
+        let mut frame = Frame::new(Arc::clone(&schema), 8);
+        for at in 0..8i64 {
+            let tick = Tick { time_ns: at * 5_000_000_000, elapsed_ns: if at == 0 { 0 } else { 5_000_000_000 } };
+            let first = at == 0;
+            let value = |v: f64| if first { f64::NAN } else { v };
+            let quiet = [value(0.0), value(0.0), 9.0];
+            let row = [value(100.0), value(4e6), 1234.0, value(10.0), value(1e3), 77.0];
+            let all = [value(400.0), value(4e6), 0.0];
+            frame.push(tick, &[&row[..], &quiet, &all].concat());
+        }
+        let mut processes = Processes::of(&schema);
+        let notes = processes.take(&frame);
+        assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20, 30]);
+        let table: ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
+        assert_eq!(table.elapsed_s, 10.0);
+        let told: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.pid, r.processor)).collect();
+        assert_eq!(told, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
+        assert_eq!(table.rows[0].asked_read_bytes_per_s, Some(4e6));
+        assert_eq!(table.rows[0].write_calls_per_s, None);
+    }
+
+    #[test]
+    fn a_log_without_processes_has_no_tables() {
+        assert!(Processes::of(&Schema::default()).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! The file in large pieces that end at a line's end. Nothing is copied but
+//! what a piece cuts in two.
+
+use std::io::{self, Read};
+
+use super::number::PADDING;
+
+/// Bytes that are read at once. It stays in the processor's second cache.
+const CHUNK: usize = 512 << 10;
+/// The longest line. A log of 100,000 columns has headers of 10 MB.
+const MOST_LINE: usize = 64 << 20;
+
+/// A piece of the file.
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    /// Where the lines begin that were not taken yet.
+    at: usize,
+    /// Behind the last line end.
+    whole: usize,
+    /// Behind the last byte that was read.
+    end: usize,
+    is_last: bool,
+    unfinished: bool,
+}
+
+impl Buffer {
+    pub fn new() -> Buffer {
+        Buffer { bytes: vec![0; CHUNK + PADDING], at: 0, whole: 0, end: 0, is_last: false, unfinished: false }
+    }
+
+    /// The bytes, with room behind them, and where the lines lie in them.
+    pub fn lines(&self) -> (&[u8], usize, usize) {
+        (&self.bytes, self.at, self.whole)
+    }
+
+    /// The lines before `at` are done with.
+    pub fn take_until(&mut self, at: usize) {
+        self.at = at.min(self.whole);
+    }
+
+    /// True where the last line of all has no end; one was put behind it.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
+    /// Reads on until there is a whole line. False at the end of the file.
+    ///
+    /// # Errors
+    /// When the system refuses, or a line has no end.
+    pub fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
+        if self.at < self.whole {
+            return Ok(true);
+        }
+        self.bytes.copy_within(self.whole..self.end, 0);
+        (self.at, self.end, self.whole) = (0, self.end - self.whole, 0);
+        while !self.is_last {
+            if self.end + PADDING >= self.bytes.len() {
+                if self.end > MOST_LINE {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of more than 64 MiB"));
+                }
+                self.bytes.resize(self.bytes.len() * 2, 0);
+            }
+            let room = self.bytes.len() - PADDING;
+            let read = match from.read(&mut self.bytes[self.end..room]) {
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let new = self.end..self.end + read;
+            self.end += read;
+            self.is_last = read == 0;
+            if let Some(last) = memchr::memrchr(b'\n', &self.bytes[new.clone()]) {
+                self.whole = new.start + last + 1;
+            }
+            // a pipe gives little at a time
+            if self.whole > 0 && self.end >= CHUNK / 2 {
+                return Ok(true);
+            }
+        }
+        if self.whole > 0 {
+            return Ok(true);
+        }
+        if self.end == 0 {
+            return Ok(false);
+        }
+        // PADDING leaves room for it
+        self.bytes[self.end] = b'\n';
+        self.end += 1;
+        self.whole = self.end;
+        self.unfinished = true;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes a few at a time.
+    struct Dribble(Vec<u8>, usize);
+
+    impl Read for Dribble {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(to.len());
+            to[..count].copy_from_slice(&self.0[..count]);
+            self.0.drain(..count);
+            Ok(count)
+        }
+    }
+
+    fn lines_of(text: &str, step: usize) -> (Vec<String>, bool) {
+        let mut from = Dribble(text.into(), step);
+        let mut buffer = Buffer::new();
+        let mut found = String::new();
+        while buffer.fill(&mut from).unwrap() {
+            let (bytes, at, whole) = buffer.lines();
+            assert_eq!(bytes[whole - 1], b'\n');
+            found += std::str::from_utf8(&bytes[at..whole]).unwrap();
+            buffer.take_until(whole);
+        }
+        (found.lines().map(str::to_owned).collect(), buffer.is_unfinished())
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_read() {
+        for step in [1, 2, 3, 7, 100] {
+            assert_eq!(
+                lines_of("one\ntwo\n\nlast\n", step),
+                (vec!["one".into(), "two".into(), "".into(), "last".into()], false)
+            );
+            assert_eq!(lines_of("one\ncut", step), (vec!["one".into(), "cut".into()], true));
+            assert_eq!(lines_of("", step), (vec![], false));
+        }
+        let long = format!("{}\nshort\n", "x".repeat(3 * CHUNK));
+        assert_eq!(lines_of(&long, 1 << 20).0[0].len(), 3 * CHUNK);
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_without_end() {
+        let mut buffer = Buffer::new();
+        let error = buffer.fill(&mut io::repeat(b'x')).unwrap_err();
+        assert!(error.to_string().contains("64 MiB"));
+    }
+}

@@ -1,0 +1,316 @@
+//! Times as PerfMon and spreadsheets write them, to seconds since 1970. One
+//! bias stands in a log's header, even where the clocks changed in the midst
+//! of it, so a jump of an hour that fits is taken for that.
+
+const HOUR_NS: i64 = 3_600 * SECOND_NS;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// How a date is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// `MM/DD/YYYY`, what Windows writes in every language.
+    MonthDay,
+    /// `DD/MM/YYYY` or `DD.MM.YYYY`.
+    DayMonth,
+}
+
+/// What the first fields of some lines say of the order of day and month.
+pub(super) struct Evidence {
+    /// The order that is taken.
+    pub order: Order,
+    /// True where no line settles it.
+    pub is_guess: bool,
+}
+
+/// Settles day and month from the first fields of a log's first lines.
+pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> Evidence {
+    let mut genuine = true;
+    for time in times {
+        let Some((date, _, separator)) = date_parts(time) else { continue };
+        match date {
+            [year, ..] if year > 31 => return Evidence { order: Order::MonthDay, is_guess: false },
+            [first, ..] if first > 12 => return Evidence { order: Order::DayMonth, is_guess: false },
+            [_, second, _] if second > 12 => return Evidence { order: Order::MonthDay, is_guess: false },
+            _ if separator == b'.' => return Evidence { order: Order::DayMonth, is_guess: false },
+            _ => genuine &= is_genuine(time),
+        }
+    }
+    Evidence { order: Order::MonthDay, is_guess: !genuine }
+}
+
+/// `MM/DD/YYYY HH:MM:SS.mmm` to the letter: no spreadsheet was here.
+fn is_genuine(time: &[u8]) -> bool {
+    let mould = b"00/00/0000 00:00:00.000";
+    time.len() == mould.len()
+        && time.iter().zip(mould).all(|(b, m)| if *m == b'0' { b.is_ascii_digit() } else { b == m })
+}
+
+/// Turns first fields into moments.
+pub(super) struct Clock {
+    order: Order,
+    /// The day read last, as it was written, and its beginning, seconds since 1970.
+    day: [u8; 10],
+    day_s: i64,
+    /// Local time less UTC.
+    offset_ns: i64,
+}
+
+impl Clock {
+    /// `offset_s` is local time less UTC.
+    pub fn new(order: Order, offset_s: i32) -> Clock {
+        Clock { order, day: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
+    }
+
+    /// The moment that a field (without quotes) tells, UTC; `None` where it is no time.
+    #[inline]
+    pub fn read(&mut self, field: &[u8]) -> Option<i64> {
+        let local = match field.first_chunk::<23>() {
+            Some(text) if field.len() == 23 => self.usual(text).or_else(|| self.any(field))?,
+            _ => self.any(field)?,
+        };
+        local.checked_sub(self.offset_ns)
+    }
+
+    /// `MM/DD/YYYY HH:MM:SS.mmm`.
+    #[inline]
+    fn usual(&mut self, text: &[u8; 23]) -> Option<i64> {
+        if text[..10] != self.day {
+            if text[2] != b'/' || text[5] != b'/' {
+                return None;
+            }
+            let two = |at: usize| two_digits(text[at], text[at + 1]);
+            self.day_s = day_s(two(6)? * 100 + two(8)?, two(0)?, two(3)?, self.order)?;
+            self.day.copy_from_slice(&text[..10]);
+        }
+        if (text[10], text[13], text[16], text[19]) != (b' ', b':', b':', b'.') {
+            return None;
+        }
+        let two = |at: usize| two_digits(text[at], text[at + 1]);
+        let (hours, minutes, seconds) = (two(11)?, two(14)?, two(17)?);
+        let thousandths = two(20)? * 10 + two_digits(b'0', text[22])?;
+        if hours > 23 || minutes > 59 || seconds > 60 {
+            return None;
+        }
+        let seconds = self.day_s + hours * 3600 + minutes * 60 + seconds;
+        Some(seconds * SECOND_NS + thousandths * 1_000_000)
+    }
+
+    /// Any date and time: points or hyphens between, no seconds, AM and PM.
+    fn any(&self, field: &[u8]) -> Option<i64> {
+        let ([first, second, third], rest, _) = date_parts(field)?;
+        let day_s = if first > 31 {
+            day_s(first, second, third, Order::MonthDay)?
+        } else {
+            let year = if third < 100 { third + 2000 } else { third };
+            day_s(year, first, second, self.order)?
+        };
+        let rest = rest.trim_ascii();
+        let (time, half) = match rest.iter().position(|b| b.is_ascii_alphabetic()) {
+            Some(at) => (rest[..at].trim_ascii(), rest[at..].trim_ascii()),
+            None => (rest, &b""[..]),
+        };
+        let mut parts = time.split(|b| *b == b':');
+        let mut hours = number(parts.next()?)?;
+        let minutes = number(parts.next()?)?;
+        let seconds = parts.next().map_or(Some(0), seconds_ns)?;
+        match half.to_ascii_lowercase().as_slice() {
+            b"" => {}
+            b"am" | b"a.m." if (1..=12).contains(&hours) => hours %= 12,
+            b"pm" | b"p.m." if (1..=12).contains(&hours) => hours = hours % 12 + 12,
+            _ => return None,
+        }
+        if parts.next().is_some() || hours > 23 || minutes > 59 {
+            return None;
+        }
+        Some((day_s + hours * 3600 + minutes * 60) * SECOND_NS + seconds)
+    }
+}
+
+/// An hour's jump of the local clock, in the way that the change to and from
+/// summer time makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Clocks were put back: what follows is an hour later than it says.
+    Back,
+    /// Clocks were put forward.
+    Forward,
+}
+
+impl Change {
+    /// What is to be added to times from here on.
+    pub fn shift_ns(self) -> i64 {
+        match self {
+            Change::Back => HOUR_NS,
+            Change::Forward => -HOUR_NS,
+        }
+    }
+}
+
+/// True change of the clocks between two ticks `usual_ns` apart as a rule?
+/// Back, where the step back by an hour lands where the next sample was due.
+/// Forward, where it does so, too, and in the small hours of a Sunday: a
+/// machine that slept an hour looks much the same. `local_ns` is the later one
+/// as the log wrote it.
+pub(super) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<Change> {
+    let usual = i64::try_from(usual_ns).ok().filter(|ns| (1..HOUR_NS / 2).contains(ns))?;
+    let is_due = |now: i64| (now - before_ns - usual).abs() <= usual / 2;
+    if now_ns <= before_ns {
+        return is_due(now_ns + HOUR_NS).then_some(Change::Back);
+    }
+    let day = local_ns.div_euclid(24 * HOUR_NS);
+    let hour = local_ns.rem_euclid(24 * HOUR_NS) / HOUR_NS;
+    // the first of January 1970 was a Thursday
+    let is_sunday = (day + 4).rem_euclid(7) == 0;
+    (is_sunday && (1..=4).contains(&hour) && is_due(now_ns - HOUR_NS)).then_some(Change::Forward)
+}
+
+/// The numbers of a date, what follows it, and what stands between them.
+fn date_parts(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
+    let field = field.trim_ascii();
+    let separator = *field.iter().find(|b| !b.is_ascii_digit())?;
+    if !matches!(separator, b'/' | b'.' | b'-') {
+        return None;
+    }
+    let end = field.iter().position(|b| matches!(b, b' ' | b'T'))?;
+    let mut parts = field[..end].split(|b| *b == separator);
+    let date = [number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?];
+    parts.next().is_none().then_some((date, &field[end + 1..], separator))
+}
+
+/// Seconds with a fraction after a point or comma, nanoseconds.
+fn seconds_ns(text: &[u8]) -> Option<i64> {
+    let mut parts = text.splitn(2, |b| matches!(b, b'.' | b','));
+    let whole = number(parts.next()?).filter(|s| *s <= 60)?;
+    let mut fraction = 0;
+    if let Some(digits) = parts.next() {
+        let mut unit = SECOND_NS;
+        for digit in digits {
+            unit /= 10;
+            fraction += i64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit;
+        }
+    }
+    Some(whole * SECOND_NS + fraction)
+}
+
+/// Up to four digits.
+fn number(text: &[u8]) -> Option<i64> {
+    if text.is_empty() || text.len() > 4 {
+        return None;
+    }
+    text.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
+}
+
+#[inline]
+fn two_digits(tens: u8, ones: u8) -> Option<i64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| i64::from(tens * 10 + ones))
+}
+
+/// Beginning of a day, seconds since 1970; the two numbers are in the given order.
+fn day_s(year: i64, first: i64, second: i64, order: Order) -> Option<i64> {
+    let (month, day) = match order {
+        Order::MonthDay => (first, second),
+        Order::DayMonth => (second, first),
+    };
+    const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    // before 1980 no Windows counted anything
+    if !(1980..=2200).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let index = (month - 1) as usize;
+    if day < 1 || day > LENGTHS[index] + i64::from(leap && month == 2) {
+        return None;
+    }
+    let full = year - 1;
+    let years = (year - 1970) * 365 + (full / 4 - full / 100 + full / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);
+    let days = years + BEFORE[index] + i64::from(leap && month > 2) + day - 1;
+    Some(days * 86_400)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(order: Order, text: &str) -> Option<f64> {
+        Clock::new(order, 0).read(text.as_bytes()).map(|ns| ns as f64 * 1e-9)
+    }
+
+    #[test]
+    fn times_of_windows_and_of_spreadsheets() {
+        // `date -u -d '2022-09-19 22:44:32.813' +%s.%3N`
+        let moment = Some(1_663_627_472.813);
+        assert_eq!(read(Order::MonthDay, "09/19/2022 22:44:32.813"), moment);
+        assert_eq!(read(Order::DayMonth, "19/09/2022 22:44:32.813"), moment);
+        assert_eq!(read(Order::DayMonth, "19.09.2022 22:44:32,813"), moment);
+        assert_eq!(read(Order::MonthDay, "2022-09-19 22:44:32.813"), moment);
+        assert_eq!(read(Order::MonthDay, "2022-09-19T22:44:32.813"), moment);
+        assert_eq!(read(Order::MonthDay, "9/19/2022 10:44:32.813 PM"), moment);
+        assert_eq!(read(Order::DayMonth, "19.9.22 22:44"), Some(1_663_627_440.0));
+        assert_eq!(read(Order::MonthDay, "02/29/2024 00:00:00.000"), Some(1_709_164_800.0));
+        assert_eq!(read(Order::MonthDay, "03/01/2000 12:00:00 AM"), Some(951_868_800.0));
+    }
+
+    #[test]
+    fn what_is_no_time() {
+        for text in [
+            "",
+            " ",
+            "09/19/2022",
+            "22:44:32",
+            "44:32,8",
+            "13/19/2022 22:44:32.813",
+            "09/31/2022 22:44:32.813",
+            "02/29/2023 00:00:00.000",
+            "09/19/2022 24:00:00.000",
+            "09/19/2022 22:60:00.000",
+            "09/19/2022 22:44:3x.813",
+            "Exiting, please wait...",
+            "09/19/2022 22:44:32.81x",
+            "09/19/2022 13:00 PM",
+            "//// ::::",
+            "1/2/3/4 5:6",
+            "09/19/99999 22:44:32",
+            "09/19/2022 1:2:3:4",
+            "09-19/2022 22:44:32.813",
+        ] {
+            assert_eq!(read(Order::MonthDay, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_offset_is_taken_off() {
+        let mut clock = Clock::new(Order::MonthDay, 7200);
+        assert_eq!(clock.read(b"01/01/1980 02:00:00.000"), Some(315_532_800 * SECOND_NS));
+        assert_eq!(clock.read(b"01/02/1980 02:00:00.000"), Some((315_532_800 + 86_400) * SECOND_NS));
+    }
+
+    #[test]
+    fn day_and_month_are_settled_by_what_is_above_twelve() {
+        let order = |times: &[&str]| {
+            let found = order_of(times.iter().map(|t| t.as_bytes()));
+            (found.order, found.is_guess)
+        };
+        assert_eq!(order(&["05/06/2010 06:12:22", "05/13/2010 06:12:22"]), (Order::MonthDay, false));
+        assert_eq!(order(&["05/06/2010 06:12", "13/06/2010 06:12"]), (Order::DayMonth, false));
+        assert_eq!(order(&["05.06.2010 06:12"]), (Order::DayMonth, false));
+        assert_eq!(order(&["2010-05-06 06:12"]), (Order::MonthDay, false));
+        assert_eq!(order(&["05/06/2010 06:12"]), (Order::MonthDay, true));
+        assert_eq!(order(&["05/06/2010 06:12:00.000"]), (Order::MonthDay, false));
+        assert_eq!(order(&[]), (Order::MonthDay, false));
+    }
+
+    #[test]
+    fn an_hour_that_fits_is_a_change_of_the_clocks() {
+        let at = |text: &str| Clock::new(Order::MonthDay, 0).read(text.as_bytes()).unwrap();
+        let told = |before: &str, now: &str| change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
+        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:00:05.000"), Some(Change::Back));
+        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:00:05.000"), Some(Change::Forward));
+        // a Tuesday, or at noon, or not in step: the machine stood still
+        assert_eq!(told("03/29/2022 01:59:50.000", "03/29/2022 03:00:05.000"), None);
+        assert_eq!(told("03/27/2022 11:59:50.000", "03/27/2022 13:00:05.000"), None);
+        assert_eq!(told("03/27/2022 01:59:50.000", "03/27/2022 03:04:05.000"), None);
+        assert_eq!(told("10/30/2022 02:59:50.000", "10/30/2022 02:20:05.000"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the columns of a log are, of which machine, and where their cells go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Device, DeviceKind, Filesystem, Schema, Topology};
+
+use crate::Batch;
+use crate::nt::{self, Path};
+
+use super::header::Header;
+use super::rows::Run;
+
+/// The columns of one header.
+pub(super) struct Columns {
+    /// The series, one a column that is kept.
+    pub schema: Arc<Schema>,
+    /// The machine they are of; empty where the log names none.
+    pub host: String,
+    /// Where they stand in a row.
+    pub runs: Vec<Run>,
+    /// For each: true where the catalogue knows the counter, none of which can be below zero.
+    pub known: Vec<bool>,
+}
+
+/// Host by host, how many columns it has, in the order of their appearance.
+fn hosts(paths: &[Path]) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut at: HashMap<String, usize> = HashMap::new();
+    for path in paths {
+        let index = *at.entry(path.host.to_lowercase()).or_insert_with(|| {
+            found.push((path.host.clone(), 0));
+            found.len() - 1
+        });
+        found[index].1 += 1;
+    }
+    found
+}
+
+impl Columns {
+    /// Settles what a header's columns are. `wanted` is the machine to read,
+    /// else it is the first one. What is left out is told to the batch. An
+    /// error where the wanted machine is not in the log.
+    pub fn of(header: &Header, wanted: Option<&str>, batch: &mut Batch<'_>) -> Result<Columns, String> {
+        let mut paths: Vec<Path> = header.names.iter().map(|name| path_of(name)).collect();
+        if let Some(language) = header.language {
+            for unknown in nt::translate(language, &mut paths) {
+                batch.skip(unknown, format!("not in the table of {} names; kept under its own", language.id));
+            }
+        }
+        let hosts = hosts(&paths);
+        let is_wanted = |host: &str| wanted.is_none_or(|w| w.trim_start_matches('\\').eq_ignore_ascii_case(host));
+        // columns without a machine belong to whichever is read
+        let named = || hosts.iter().filter(|(host, _)| !host.is_empty());
+        let host = named().map(|(h, _)| h).find(|h| is_wanted(h)).cloned();
+        if let (Some(wanted), None, true) = (wanted, &host, named().next().is_some()) {
+            let all: Vec<&str> = named().map(|(h, _)| h.as_str()).collect();
+            return Err(format!("no column is of the host {wanted}; there are: {}", all.join(", ")));
+        }
+        let others = named().filter(|(h, _)| Some(h) != host.as_ref());
+        for (other, _) in others {
+            batch.skip(other.as_str(), format!("another machine; to read it say --host {other}"));
+        }
+        let host = host.unwrap_or_default();
+        let own = |path: &Path| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
+        let runs = runs(paths.iter().map(own));
+        paths.retain(own);
+        let resolved = nt::columns(&paths);
+        let known = resolved.iter().map(|r| !r.is_foreign()).collect();
+        let schema = Arc::new(Schema { series: resolved.iter().map(nt::Resolved::series).collect() });
+        Ok(Columns { schema, host, runs, known })
+    }
+
+    /// What the columns tell of the machine.
+    pub fn topology(&self) -> Topology {
+        let mut topology = Topology { host: self.host.clone(), ..Topology::default() };
+        let processors = self.schema.instances("processor");
+        topology.processors = processors.iter().filter(|i| i.starts_with("cpu")).count() as u32;
+        for disk in self.schema.instances("physical_disk") {
+            // "0 C: D:": the disk's number and the drive letters that are on it
+            let letters = disk.split(' ').filter(|part| part.len() == 2 && part.ends_with(':'));
+            for mount in letters.map(str::to_owned) {
+                topology.filesystems.push(Filesystem { mount, kind: String::new(), device: disk.to_owned() });
+            }
+            let device = Device { name: disk.to_owned(), kind: DeviceKind::Disk, ..Device::default() };
+            topology.devices.push(device);
+        }
+        topology
+    }
+}
+
+/// A column's name as a path; one that is none is kept as a counter without an object.
+fn path_of(name: &str) -> Path {
+    Path::parse(name).unwrap_or_else(|| Path {
+        object: "column".into(),
+        counter: if name.trim().is_empty() { "without a name".into() } else { name.trim().to_owned() },
+        ..Path::default()
+    })
+}
+
+/// Which columns are taken, as runs of those that are not and those that are.
+fn runs(taken: impl Iterator<Item = bool>) -> Vec<Run> {
+    let mut runs: Vec<Run> = vec![Run { skip: 0, take: 0 }];
+    for is_taken in taken {
+        match (runs.last_mut(), is_taken) {
+            (Some(run), true) => run.take += 1,
+            (Some(run), false) if run.take == 0 => run.skip += 1,
+            _ => runs.push(Run { skip: 1, take: 0 }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_columns() {
+        let found = runs([false, true, true, false, false, true, false].into_iter());
+        let told: Vec<_> = found.iter().map(|r| (r.skip, r.take)).collect();
+        assert_eq!(told, [(1, 2), (2, 1), (1, 0)]);
+    }
+}

@@ -1,0 +1,187 @@
+//! A log's first line: dialect, time zone, and what the columns are.
+
+use crate::nt::{self, Language, Path};
+
+use super::charset::Charset;
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// What stands between fields.
+    pub separator: u8,
+    /// First field, unquoted.
+    pub title: String,
+    /// Local time less UTC, seconds, where the first field tells.
+    pub offset_s: Option<i32>,
+    /// The fields behind the first one as they stand there.
+    pub names: Vec<String>,
+    /// Code page, where it had to be guessed.
+    pub guessed: Option<Charset>,
+    /// How many names the likeliest language knows.
+    pub known: usize,
+    /// Which it is, if not English.
+    pub language: Option<&'static Language>,
+}
+
+/// Line of bytes without its end.
+pub(super) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// True where a line begins like the header of a PerfMon log: with the mark of
+/// its format, or with any field and then a path that names a machine.
+pub(super) fn is_header(line: &[u8]) -> bool {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let open = line.strip_prefix(b"\"").unwrap_or(line);
+    if open.starts_with(b"(PDH-") {
+        return true;
+    }
+    let Some(at) = memchr::memmem::find(line, b"\\\\") else { return false };
+    let before = line[..at].strip_suffix(b"\"").unwrap_or(&line[..at]);
+    let Some((separator, first)) = before.split_last() else { return false };
+    let first = first.strip_prefix(b"\"").and_then(|f| f.strip_suffix(b"\"")).unwrap_or(first);
+    let plain = |f: &[u8]| f.len() < 200 && !f.iter().any(|b| matches!(b, b'\\' | b'"' | b',' | b';' | b'\t' | b'\n'));
+    // behind the machine an object and a counter, in the same field
+    let field = &line[at + 2..];
+    let field = &field[..field.iter().position(|b| matches!(b, b'"' | b'\t' | b'\n')).unwrap_or(field.len())];
+    matches!(separator, b',' | b';' | b'\t') && plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
+}
+
+impl Header {
+    /// Reads a header line. `None` where it names no column at all.
+    pub fn read(line: &[u8]) -> Option<Header> {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        let line = without_end(line);
+        let separator = separator(line)?;
+        let mut best: Option<(usize, Header)> = None;
+        let candidates: &[Charset] = if std::str::from_utf8(line).is_ok() {
+            &[Charset::Known(encoding_rs::UTF_8)]
+        } else {
+            &Charset::CANDIDATES
+        };
+        for &charset in candidates {
+            let mut fields = fields(&charset.decode(line), char::from(separator));
+            let title = fields.remove(0);
+            let paths: Vec<Path> = fields.iter().filter_map(|name| Path::parse(name)).collect();
+            let (language, known) = nt::language_of(&paths);
+            if best.as_ref().is_none_or(|(most, _)| known > *most) {
+                let guessed = (candidates.len() > 1).then_some(charset);
+                let offset_s = offset_s(&title);
+                best = Some((known, Header { separator, title, offset_s, names: fields, guessed, known, language }));
+            }
+        }
+        best.map(|(_, header)| header).filter(|header| !header.names.is_empty())
+    }
+}
+
+/// What separates the first field from the second.
+fn separator(line: &[u8]) -> Option<u8> {
+    let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\t');
+    if let Some(rest) = line.strip_prefix(b"\"") {
+        let close = rest.iter().position(|b| *b == b'"')?;
+        return rest.get(close + 1).copied().filter(is_separator);
+    }
+    line.iter().copied().find(is_separator)
+}
+
+/// Fields of a line; quotes around them are taken off, doubled ones halved.
+fn fields(line: &str, separator: char) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut field = String::new();
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                field.push('"');
+            }
+            '"' if quoted => quoted = false,
+            '"' if field.is_empty() => quoted = true,
+            _ if letter == separator && !quoted => found.push(std::mem::take(&mut field)),
+            _ => field.push(letter),
+        }
+    }
+    found.push(field);
+    // a separator at the very end is no column
+    if found.len() > 1 && found.last().is_some_and(|f| f.trim().is_empty()) {
+        found.pop();
+    }
+    found
+}
+
+/// `(PDH-CSV 4.0) (Zone)(bias)`: the bias is minutes west of Greenwich.
+fn offset_s(title: &str) -> Option<i32> {
+    let (_, last) = title.trim().strip_suffix(')')?.rsplit_once('(')?;
+    let bias: i32 = last.trim().parse().ok()?;
+    (-24 * 60..=24 * 60).contains(&bias).then_some(-60 * bias)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_minutes_west() {
+        assert_eq!(offset_s("(PDH-CSV 4.0) (Eastern Daylight Time)(240)"), Some(-14_400));
+        assert_eq!(offset_s("(PDH-TSV 4.0) (Hora de verano romance)(-120)"), Some(7_200));
+        assert_eq!(offset_s("(PDH-CSV 4.0) (UTC)(0)"), Some(0));
+        assert_eq!(offset_s("(PDH-CSV 4.0) (Zone (x))(-330)"), Some(19_800));
+        for title in
+            ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) (", "(PDH-CSV 4.0) (Z)(99999)", "", ")("]
+        {
+            assert_eq!(offset_s(title), None, "{title}");
+        }
+    }
+
+    #[test]
+    fn fields_keep_what_quotes_hold() {
+        let line = r#""(PDH-CSV 4.0)","\\H\Processor Information(0,29)\% X","\\H\P(a ""b"")\C""#;
+        let header = Header::read(line.as_bytes()).unwrap();
+        assert_eq!(header.separator, b',');
+        assert_eq!(header.names, [r"\\H\Processor Information(0,29)\% X", r#"\\H\P(a "b")\C"#]);
+        let open = Header::read(b"(PDH-CSV 4.0) (UTC)(0);\\\\H\\O\\C;\\\\H\\O\\D;\r\n").unwrap();
+        assert_eq!((open.separator, open.names.len(), open.offset_s), (b';', 2, Some(0)));
+        assert!(Header::read(b"(PDH-CSV 4.0)").is_none());
+        assert!(Header::read(b"\"(PDH-CSV 4.0").is_none());
+        assert!(Header::read(b"").is_none());
+    }
+
+    #[test]
+    fn the_code_page_is_that_whose_names_are_known() {
+        // Процессор, % загруженности процессора in windows-1251
+        let line =
+            b"\"(PDH-CSV 4.0) (RTZ 2 (\",\"\\\\H\\\xcf\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0(_Total)\\% \xe7\xe0\xe3\xf0\xf3\
+            \xe6\xe5\xed\xed\xee\xf1\xf2\xe8 \xef\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0\xe0\"\r\n";
+        let header = Header::read(line).unwrap();
+        assert_eq!(header.guessed.map(Charset::name), Some("windows-1251"));
+        assert_eq!(header.language.map(|l| l.id), Some("ru"));
+        assert_eq!(header.names, [r"\\H\Процессор(_Total)\% загруженности процессора"]);
+        // "Disco físico" as a console writes it
+        let line = b"\"(PDH-CSV 4.0)\",\"\\\\H\\Disco f\xa1sico(0 C:)\\% de tiempo inactivo\"";
+        assert_eq!(Header::read(line).unwrap().guessed.map(Charset::name), Some("cp850"));
+    }
+
+    #[test]
+    fn headers_are_told_from_rows() {
+        for line in [
+            &b"\"(PDH-CSV 4.0) (UTC)(0)\",\"x\""[..],
+            b"\xef\xbb\xbf(PDH-TSV 4.0)\tx",
+            b"\"Time\",\"\\\\H\\Memory\\Pages/sec\"",
+            b"Time;\\\\H\\Memory\\Pages/sec;x",
+        ] {
+            assert!(is_header(line), "{}", String::from_utf8_lossy(line));
+        }
+        for line in [
+            &b"\"05/06/2010 06:12:22\",\"1\""[..],
+            b"",
+            b"a,\\\\share",
+            b"# a,b",
+            b"\"x\",\"\\\\h\\one\"",
+            b"\\\\h\\a\\b",
+        ] {
+            assert!(!is_header(line), "{}", String::from_utf8_lossy(line));
+        }
+    }
+}

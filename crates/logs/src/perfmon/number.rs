@@ -1,0 +1,436 @@
+//! Decimal text to the nearest `f64`, straight from a buffer. Most of what a
+//! PerfMon log holds is numbers of 15 to 20 digits, so this is where the time
+//! of reading one goes: eight digits are taken at once from a machine word,
+//! and the conversion is that of Lemire (Number Parsing at a Gigabyte per
+//! Second, 2021): one or two products with a power of five of 128 bits. What
+//! it does not cover is left to the standard library.
+
+/// Bytes that must lie behind any number in the buffer, so that a word can be
+/// loaded anywhere in it.
+pub(super) const PADDING: usize = 16;
+
+/// A number at a place of `bytes`, and the place behind it. `POINT` stands
+/// before the fraction. `None` where there is no number.
+#[inline(always)]
+pub(super) fn read<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+    let first = word(bytes, at)?;
+    let whole = digits(first);
+    if whole == 0 || whole == 8 {
+        return read_any::<POINT>(bytes, at);
+    }
+    let mut end = at + whole;
+    let mut mantissa = part(first, whole);
+    if *bytes.get(end)? != POINT {
+        return if is_exponent(bytes, end) { read_any::<POINT>(bytes, at) } else { Some((mantissa as f64, end)) };
+    }
+    end += 1;
+    let fraction = end;
+    // up to two whole words and the rest of a third; the sum of digits says whether the mantissa held them
+    for _ in 0..2 {
+        let next = word(bytes, end)?;
+        let count = digits(next);
+        if count == 8 {
+            mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(eight(next));
+            end += 8;
+            continue;
+        }
+        if count > 0 {
+            mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(part(next, count));
+            end += count;
+        }
+        return finish::<POINT>(bytes, at, mantissa, fraction, end);
+    }
+    let next = word(bytes, end)?;
+    let count = digits(next);
+    if count > 0 {
+        mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(part(next, count));
+        end += count;
+    }
+    finish::<POINT>(bytes, at, mantissa, fraction, end)
+}
+
+/// The value of a mantissa of the digits from `at` to `end`, the point among them.
+#[inline(always)]
+fn finish<const POINT: u8>(
+    bytes: &[u8],
+    at: usize,
+    mantissa: u64,
+    fraction: usize,
+    end: usize,
+) -> Option<(f64, usize)> {
+    // nineteen digits fit into the mantissa, whatever they are
+    if end - at > 20 || end == fraction || is_exponent(bytes, end) || is_digit(bytes, end) {
+        return read_any::<POINT>(bytes, at);
+    }
+    let value = nearest(mantissa, (fraction as i64) - (end as i64));
+    Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, at, end)), end))
+}
+
+/// A number of any shape: sign, any count of digits, exponent.
+#[inline(never)]
+fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
+    let negative = *bytes.get(start)? == b'-';
+    let mut at = start + usize::from(negative || bytes[start] == b'+');
+    let mut mantissa = 0u128;
+    let mut dropped = 0i64;
+    let first = at;
+    at = take_digits(bytes, at, &mut mantissa, &mut dropped);
+    let mut count = at - first;
+    let mut exponent = dropped;
+    if bytes.get(at) == Some(&POINT) {
+        let fraction = at + 1;
+        at = take_digits(bytes, fraction, &mut mantissa, &mut dropped);
+        count += at - fraction;
+        // dropped digits of the fraction change nothing but the value's tail
+        exponent = dropped - (at - fraction) as i64;
+    }
+    if count == 0 {
+        return None;
+    }
+    if is_exponent(bytes, at) {
+        let (power, behind) = exponent_at(bytes, at);
+        exponent = exponent.saturating_add(power);
+        at = behind;
+    }
+    let value = if dropped == 0 { nearest_of_wide(mantissa, exponent) } else { None };
+    let value = match value {
+        Some(value) if negative => -value,
+        Some(value) => value,
+        None => by_library::<POINT>(bytes, start, at),
+    };
+    Some((value, at))
+}
+
+/// Digits into a mantissa of up to 38; of more, the number is counted in `dropped`.
+fn take_digits(bytes: &[u8], mut at: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
+    const ROOM: u128 = 10u128.pow(30);
+    while let Some(next) = word(bytes, at) {
+        let count = digits(next);
+        if count == 0 {
+            break;
+        }
+        if *mantissa < ROOM {
+            *mantissa = *mantissa * u128::from(POWERS[count]) + u128::from(part(next, count));
+        } else {
+            *dropped += count as i64;
+        }
+        at += count;
+        if count < 8 {
+            break;
+        }
+    }
+    at
+}
+
+/// The power of ten behind an `e`, and the place behind it.
+fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
+    let sign = bytes[e + 1];
+    let mut at = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
+    let mut power = 0i64;
+    while let Some(digit) = bytes.get(at).filter(|b| b.is_ascii_digit()) {
+        power = (power * 10 + i64::from(digit - b'0')).min(1_000_000);
+        at += 1;
+    }
+    (if sign == b'-' { -power } else { power }, at)
+}
+
+/// True where an `e` stands that has a number behind it.
+#[inline(always)]
+fn is_exponent(bytes: &[u8], at: usize) -> bool {
+    let Some(&[e, next, after]) = bytes.get(at..at + 3) else { return false };
+    (e | 0x20) == b'e' && (next.is_ascii_digit() || matches!(next, b'+' | b'-') && after.is_ascii_digit())
+}
+
+#[inline(always)]
+fn is_digit(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_some_and(u8::is_ascii_digit)
+}
+
+#[cold]
+fn by_library<const POINT: u8>(bytes: &[u8], start: usize, end: usize) -> f64 {
+    let text: String = bytes[start..end].iter().map(|&b| if b == POINT { '.' } else { char::from(b) }).collect();
+    text.parse().unwrap_or(f64::NAN)
+}
+
+#[inline(always)]
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    let word: &[u8; 8] = bytes.get(at..at + 8)?.try_into().ok()?;
+    Some(u64::from_le_bytes(*word))
+}
+
+/// How many of a word's bytes are digits, up to the first that is none.
+#[inline(always)]
+fn digits(word: u64) -> usize {
+    let plain = word ^ 0x3030_3030_3030_3030;
+    // a sum that carries spoils only bytes behind one that is no digit already
+    let none = (plain | plain.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
+    (none.trailing_zeros() / 8) as usize
+}
+
+/// The number that eight digits make.
+#[inline(always)]
+fn eight(word: u64) -> u64 {
+    let plain = word & 0x0f0f_0f0f_0f0f_0f0f;
+    let pairs = (plain * 10 + (plain >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
+}
+
+/// The number that a word's first `count` (1 to 8) digits make.
+#[inline(always)]
+fn part(word: u64, count: usize) -> u64 {
+    eight(word << (64 - 8 * count as u32))
+}
+
+const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// Powers of ten that the table covers, up and down.
+const REACH: i64 = 54;
+/// Powers of five, their upper 128 bits: exact upwards, rounded up downwards.
+static FIVES: [(u64, u64); 2 * REACH as usize + 1] = fives();
+
+const fn fives() -> [(u64, u64); 2 * REACH as usize + 1] {
+    let mut table = [(0, 0); 2 * REACH as usize + 1];
+    let mut five = 1u128;
+    let mut n = 0;
+    while n <= REACH as usize {
+        let up = five << five.leading_zeros();
+        table[REACH as usize + n] = ((up >> 64) as u64, up as u64);
+        if n > 0 {
+            let down = reciprocal(five) + 1;
+            table[REACH as usize - n] = ((down >> 64) as u64, down as u64);
+        }
+        five *= 5;
+        n += 1;
+    }
+    table
+}
+
+/// 2^k / five without its rest, for the k that gives 128 bits.
+const fn reciprocal(five: u128) -> u128 {
+    let mut rest = 1u128 << (127 - five.leading_zeros());
+    let mut quotient = 0u128;
+    let mut bit = 0;
+    while bit < 128 {
+        rest <<= 1;
+        quotient <<= 1;
+        if rest >= five {
+            rest -= five;
+            quotient |= 1;
+        }
+        bit += 1;
+    }
+    quotient
+}
+
+/// The `f64` nearest to mantissa x 10^exponent, ties to even. `None` where
+/// this way does not tell.
+#[inline(always)]
+fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
+    if mantissa == 0 || exponent == 0 {
+        return Some(mantissa as f64);
+    }
+    if !(-REACH..=REACH).contains(&exponent) {
+        return None;
+    }
+    let zeros = mantissa.leading_zeros();
+    let scaled = mantissa << zeros;
+    let (five, five_low) = FIVES[(exponent + REACH) as usize];
+    let product = u128::from(scaled) * u128::from(five);
+    let (mut high, mut low) = ((product >> 64) as u64, product as u64);
+    // 55 bits are wanted; only where all below them are ones can the lower half of the power carry into them
+    if high & 0x1ff == 0x1ff {
+        let more = ((u128::from(scaled) * u128::from(five_low)) >> 64) as u64;
+        let (sum, carry) = low.overflowing_add(more);
+        low = sum;
+        high += u64::from(carry);
+        if low == u64::MAX && !(-27..=55).contains(&exponent) {
+            return None;
+        }
+    }
+    let upper = (high >> 63) as u32;
+    let shift = upper + 9;
+    let mut bits = high >> shift;
+    let power = ((exponent * 217_706) >> 16) + 63 + i64::from(upper) - i64::from(zeros) + 1023;
+    // halfway between two neighbours, exactly: to the even one
+    if low <= 1 && (-4..=23).contains(&exponent) && bits & 3 == 1 && bits << shift == high {
+        bits &= !1;
+    }
+    bits = (bits + (bits & 1)) >> 1;
+    // rounding up may have made one bit more, which adds to the power as it should
+    Some(f64::from_bits(((power as u64 - 1) << 52) + bits))
+}
+
+/// The same of a mantissa of more than 64 bits: its upper 64 and what follows them.
+fn nearest_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
+    if let Ok(narrow) = u64::try_from(mantissa) {
+        return nearest(narrow, exponent);
+    }
+    if exponent == 0 {
+        return Some(mantissa as f64);
+    }
+    let shift = 64 - mantissa.leading_zeros();
+    let upper = (mantissa >> shift) as u64;
+    let low = nearest(upper, exponent)?;
+    let exact = (upper as u128) << shift == mantissa;
+    if !exact && nearest(upper.checked_add(1)?, exponent)? != low {
+        return None;
+    }
+    Some(low * 2f64.powi(shift as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(text: &str) -> Option<(f64, usize)> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(b'"');
+        bytes.extend([0; PADDING]);
+        read::<b'.'>(&bytes, 0)
+    }
+
+    fn agrees(text: &str) {
+        let (value, end) = own(text).unwrap_or_else(|| panic!("{text} was not read"));
+        let expected: f64 = text.parse().unwrap();
+        assert_eq!(end, text.len(), "{text}");
+        assert_eq!(value.to_bits(), expected.to_bits(), "{text}: {value:e} for {expected:e}");
+    }
+
+    /// Xorshift: the same numbers in every run.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0
+        }
+    }
+
+    #[test]
+    fn numbers_as_logs_write_them() {
+        for text in [
+            "0",
+            "1",
+            "7",
+            "12345678",
+            "123456789",
+            "1000000000",
+            "238132991823872",
+            "18446744073709551615",
+            "18446744073709551616",
+            "99999999999999999999",
+            "0.5",
+            "0.0",
+            "0.1",
+            "0.3",
+            "4096.000",
+            "0.0033962159600104506463",
+            "0.00017017433635980216728",
+            "8.5699999999999996016e-005",
+            "6.1447331737890964476",
+            "104861.44932971142407",
+            "99.534179835209144",
+            "1.0",
+            "1e5",
+            "1E+005",
+            "1e-5",
+            "-1",
+            "-0.25",
+            "+3.5",
+            "123456789012345678901234567890123456789012345",
+            "0.000000000000000000000000001",
+            "1.7976931348623157e308",
+            "5e-324",
+            "2.2250738585072011e-308",
+            "1e400",
+            "1e-400",
+            "0e999",
+            "9007199254740993",
+            "9007199254740993.0",
+            "9007199254740992.5",
+            "0.30000000000000004",
+            "3.e5",
+            "3.",
+            "1.00000000000000011102230246251565404236316680908203125",
+            "1.00000000000000011102230246251565404236316680908203124",
+            "12345678.12345678",
+            "1234567.12345678901",
+            "8.12345678123456781234567812345678",
+            "340282366920938463463374607431768211456.5",
+        ] {
+            agrees(text);
+        }
+    }
+
+    #[test]
+    fn where_a_number_ends() {
+        for (text, length) in
+            [("1e", 1), ("1e+", 1), ("12,5", 2), ("1.5.2", 3), ("1 2", 1), ("1.5e-x", 3), ("1.#IND", 2)]
+        {
+            assert_eq!(own(text).map(|(_, end)| end), Some(length), "{text}");
+        }
+        for text in ["", " ", "-", "x", ".", "e5", "-.", "nan"] {
+            assert_eq!(own(text), None, "{text}");
+        }
+        assert_eq!(read::<b','>(b"12,5\"                ", 0), Some((12.5, 4)));
+    }
+
+    #[test]
+    fn every_double_reads_back_as_itself_in_all_lengths() {
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..60_000 {
+            let value = f64::from_bits(dice.roll() & 0x7fff_ffff_ffff_ffff);
+            if !value.is_finite() {
+                continue;
+            }
+            agrees(&format!("{value:e}"));
+            let near = 1e-6 + (dice.roll() >> 11) as f64 / 2f64.powi(dice.roll() as i32 % 64);
+            for digits in [0, 1, 5, 10, 15, 17, 20, 25] {
+                agrees(&format!("{near:.digits$}"));
+                agrees(&format!("{near:.digits$e}"));
+            }
+        }
+    }
+
+    #[test]
+    fn halves_between_two_doubles_go_to_the_even_one() {
+        let mut dice = Dice(77);
+        for _ in 0..60_000 {
+            // 54 bits: the last one is exactly half of the distance
+            let odd = (dice.roll() >> 10 | 1 << 53) | 1;
+            agrees(&odd.to_string());
+            agrees(&format!("{odd}.0"));
+            let down = dice.roll() % 12;
+            let exact = u128::from(odd) * 5u128.pow(down as u32);
+            let text = exact.to_string();
+            let (whole, fraction) = text.split_at(text.len() - down as usize);
+            agrees(&format!("{whole}.{fraction}0"));
+            agrees(&format!("{whole}.{fraction}000000001"));
+            agrees(&format!("{exact}e-{down}"));
+            agrees(&format!("{}e-{down}", exact - 1));
+        }
+    }
+
+    #[test]
+    fn any_digits_at_any_place() {
+        let mut dice = Dice(4711);
+        for _ in 0..200_000 {
+            let mut text = String::new();
+            let length = 1 + dice.roll() % 40;
+            let point = dice.roll() % 45;
+            for at in 0..length {
+                if at == point && at > 0 && at + 1 < length {
+                    text.push('.');
+                }
+                text.push(char::from(b'0' + (dice.roll() % 10) as u8));
+            }
+            if dice.roll().is_multiple_of(4) {
+                text += &format!("e{}", (dice.roll() % 120) as i64 - 60);
+            }
+            agrees(&text);
+        }
+    }
+}

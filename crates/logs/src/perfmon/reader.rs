@@ -1,0 +1,381 @@
+//! From pieces of a file to frames: headers, rows, time, and what was odd.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, Tick};
+
+use crate::nt::processes::Processes;
+use crate::{Batch, LogError, Options};
+
+use super::buffer::Buffer;
+use super::clock::{self, Clock, Order};
+use super::columns::Columns;
+use super::header::{self, Header};
+use super::rows::{self, Dialect, Odd, Room};
+
+/// Cells in a frame, about: few enough that the processor's second cache holds them.
+const CELLS: usize = 1 << 16;
+/// Ticks in a frame at most.
+const TICKS: usize = 4096;
+
+/// Reads one file.
+pub(super) struct Reader<'a, 'b> {
+    file: String,
+    options: &'a Options,
+    batch: &'a mut Batch<'b>,
+    /// Number of the line that is read, from 1.
+    line: u64,
+    log: Option<Log>,
+    /// Local time less UTC of the last header that told it, seconds.
+    offset_s: Option<i32>,
+    /// The last tick's moment, and the usual time between two.
+    last_ns: Option<i64>,
+    usual_ns: u64,
+    /// The topology that was told last, as text.
+    told: String,
+    /// Remarks that limit certainty; they are told with the next tick.
+    warnings: Vec<String>,
+}
+
+/// A header and what is read below it.
+struct Log {
+    columns: Columns,
+    title: String,
+    names: Vec<String>,
+    /// Settled at the first row.
+    dialect: Option<Dialect>,
+    separator: u8,
+    clock: Clock,
+    offset_s: i32,
+    /// Hours that were added to the log's times because the clocks changed.
+    shift_ns: i64,
+    frame: Frame,
+    capacity: usize,
+    ticks: Vec<Tick>,
+    processes: Processes,
+    has_negative: bool,
+}
+
+impl<'a, 'b> Reader<'a, 'b> {
+    pub fn new(file: &str, options: &'a Options, batch: &'a mut Batch<'b>) -> Reader<'a, 'b> {
+        Reader {
+            file: file.to_owned(),
+            options,
+            batch,
+            line: 1,
+            log: None,
+            offset_s: None,
+            last_ns: None,
+            usual_ns: 0,
+            told: String::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Reads to the end.
+    ///
+    /// # Errors
+    /// When the system refuses, no zone is known, or the host is not in it.
+    /// What was read before went to the batch.
+    pub fn read(&mut self, from: &mut dyn Read) -> Result<(), LogError> {
+        let mut buffer = Buffer::new();
+        let end = loop {
+            match buffer.fill(from) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    break Err(LogError::broken(&self.file, format!("line {}", self.line), error.to_string()));
+                }
+                Err(error) => break Err(LogError::io(&self.file, error)),
+            }
+            let (bytes, mut at, end) = buffer.lines();
+            while at < end && !self.batch.is_stopped() {
+                at = match self.log.take() {
+                    None => self.begin(bytes, at)?,
+                    Some(mut log) => {
+                        let unfinished = buffer.is_unfinished();
+                        let next = self.rows(&mut log, bytes, at, end, unfinished);
+                        if next < end && !self.batch.is_stopped() {
+                            // another header
+                            self.hand_over(&mut log);
+                            let behind = self.begin(bytes, next)?;
+                            self.log.get_or_insert(log);
+                            behind
+                        } else {
+                            self.log = Some(log);
+                            next
+                        }
+                    }
+                };
+            }
+            if self.batch.is_stopped() {
+                return Ok(());
+            }
+            buffer.take_until(at);
+        };
+        if let Some(mut log) = self.log.take() {
+            self.hand_over(&mut log);
+        }
+        end
+    }
+
+    /// A line where a header should stand. Gives the place behind it.
+    fn begin(&mut self, bytes: &[u8], at: usize) -> Result<usize, LogError> {
+        let end = line_end(bytes, at);
+        let line = header::without_end(&bytes[at..end]);
+        let number = self.line;
+        self.line += 1;
+        if line.trim_ascii().is_empty() {
+            return Ok(end);
+        }
+        let Some(header) = Header::read(line) else {
+            self.batch.skip(format!("line {number}"), "no header, and none before it");
+            return Ok(end);
+        };
+        let offset_s = self.options.utc_offset_s.or(header.offset_s).or(self.offset_s);
+        let Some(offset_s) = offset_s else {
+            let because = format!("its header names no time zone (\"{}\")", short(&header.title));
+            return Err(LogError::Needs { file: self.file.clone(), because, option: "--utc-offset +02:00" });
+        };
+        self.offset_s = Some(offset_s);
+        if let (Some(charset), 0) = (header.guessed, header.known) {
+            let text = format!("the file does not say its code page; its names were read as {}", charset.name());
+            self.warnings.push(text);
+        }
+        let columns = Columns::of(&header, self.options.host.as_deref(), self.batch)
+            .map_err(|because| LogError::broken(&self.file, format!("line {number}"), because))?;
+        self.log = Some(Log::new(columns, header, offset_s));
+        Ok(end)
+    }
+
+    /// Reads rows until the piece ends or another header comes; gives the place there.
+    fn rows(&mut self, log: &mut Log, bytes: &[u8], mut at: usize, end: usize, unfinished: bool) -> usize {
+        let dialect = match log.dialect {
+            Some(dialect) => dialect,
+            None => self.settle(log, &bytes[at..end]),
+        };
+        while at < end {
+            let (field, next) = first_field(bytes, at, dialect.separator);
+            let Some(time_ns) = log.clock.read(field) else {
+                let behind = line_end(bytes, at);
+                if header::is_header(&bytes[at..behind]) || field == log.title.as_bytes() {
+                    return at;
+                }
+                self.no_sample(bytes, at, behind, unfinished && behind == end);
+                at = behind;
+                continue;
+            };
+            let Some(tick) = self.place(log, time_ns) else {
+                self.line += 1;
+                at = line_end(bytes, at);
+                continue;
+            };
+            let mut odd = Odd::default();
+            let (row, stride) = (log.ticks.len(), log.capacity);
+            let mut room = Room { cells: log.frame.cells_mut(), stride, row };
+            let behind = rows::read(dialect, bytes, next, &log.columns.runs, &mut room, &mut odd);
+            log.has_negative |= odd.negative;
+            if !odd.is_none() {
+                self.tell(log, row, &odd, unfinished && behind == end, bytes[behind - 2] == b'"');
+            }
+            log.ticks.push(tick);
+            self.line += 1;
+            at = behind;
+            if log.ticks.len() == log.capacity {
+                self.hand_over(log);
+                if self.batch.is_stopped() {
+                    return end;
+                }
+            }
+        }
+        at
+    }
+
+    /// How the rows are written, from those at hand.
+    fn settle(&mut self, log: &mut Log, rows: &[u8]) -> Dialect {
+        let lines = || rows.split(|b| *b == b'\n').take(1000);
+        let evidence = clock::order_of(lines().map(|line| first_field(line, 0, log.separator).0));
+        if evidence.is_guess {
+            let text = "day and month cannot be told apart in this file; dates were read as month/day/year";
+            self.warnings.push(text.into());
+        }
+        log.clock = Clock::new(evidence.order, log.offset_s);
+        let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
+        let dialect = Dialect { separator: log.separator, point };
+        log.dialect = Some(dialect);
+        let columns = log.columns.schema.series.len();
+        // an odd number of cache lines, lest all columns fall into the same few places of the cache
+        log.capacity = ((CELLS / columns.max(1)).clamp(1, TICKS) / 16 * 16 + 8).min(TICKS);
+        log.frame.reset(Arc::clone(&log.columns.schema), log.capacity);
+        dialect
+    }
+
+    /// Moment and length of a row, after changes of the clocks.
+    fn place(&mut self, log: &mut Log, time_ns: i64) -> Option<Tick> {
+        let mut now = time_ns.saturating_add(log.shift_ns);
+        if let Some(last) = self.last_ns {
+            let since = now.saturating_sub(last);
+            let is_odd = since <= 0 || since.unsigned_abs() > self.usual_ns.saturating_mul(4);
+            if is_odd && self.usual_ns > 0 {
+                // what comes of it is told after the ticks before it
+                self.hand_over(log);
+                let local = now.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
+                if let Some(change) = clock::change(last, now, local, self.usual_ns) {
+                    log.shift_ns += change.shift_ns();
+                    now += change.shift_ns();
+                    let text = "the log's local time jumps by an hour where a sample was due; taken for a change \
+                                to or from summer time";
+                    self.batch.note(Note::new(now, Note::CLOCK, text));
+                }
+            }
+            let since = now.saturating_sub(last);
+            if since > 0 && (self.usual_ns == 0 || since.unsigned_abs() < self.usual_ns.saturating_mul(4)) {
+                self.usual_ns = since.unsigned_abs();
+            }
+        }
+        let tick = self.batch.place(now, None)?;
+        self.last_ns = Some(now);
+        Some(tick)
+    }
+
+    fn hand_over(&mut self, log: &mut Log) {
+        let Some(first) = log.ticks.first() else { return };
+        let topology = log.columns.topology();
+        let text = format!("{topology:?}");
+        if text != self.told {
+            self.batch.topology(first.time_ns, &topology);
+            self.told = text;
+        }
+        for text in self.warnings.drain(..) {
+            self.batch.note(Note::new(first.time_ns, Note::WARNING, text));
+        }
+        log.frame.set_ticks(&log.ticks);
+        log.ticks.clear();
+        if std::mem::take(&mut log.has_negative) {
+            self.drop_negatives(log);
+        }
+        self.batch.frame(&log.frame);
+        for note in log.processes.take(&log.frame) {
+            self.batch.note(note);
+        }
+        log.frame.clear();
+    }
+
+    /// Windows writes -1 and worse for what it could not compute.
+    fn drop_negatives(&mut self, log: &mut Log) {
+        for (column, _) in log.columns.known.iter().enumerate().filter(|(_, known)| **known) {
+            let cells = log.frame.column_mut(column);
+            for cell in cells.iter_mut().filter(|c| **c < 0.0) {
+                *cell = f64::NAN;
+                let at = &log.names[column];
+                self.batch.skip(at.as_str(), "a value below zero, which this counter cannot have");
+            }
+        }
+    }
+
+    /// A line that begins with no time.
+    fn no_sample(&mut self, bytes: &[u8], at: usize, behind: usize, is_cut: bool) {
+        let line = header::without_end(&bytes[at..behind]);
+        if is_cut && line.first() == Some(&b'"') {
+            self.batch.skip(format!("line {}", self.line), "the last line is unfinished; nothing of it could be read");
+        } else if !line.trim_ascii().is_empty() {
+            let text = short(&String::from_utf8_lossy(&line[..line.len().min(200)]));
+            self.batch.skip(format!("line {} ({text})", self.line), "not a sample: it does not begin with a time");
+        }
+        self.line += 1;
+    }
+
+    /// Tells what was odd about a row.
+    fn tell(&mut self, log: &mut Log, row: usize, odd: &Odd, is_cut: bool, is_closed: bool) {
+        let line = self.line;
+        let columns = log.columns.schema.series.len();
+        if odd.few > 0 && is_cut {
+            // without a closing quote nobody knows how many digits the last number had
+            let filled = columns - odd.few.min(columns);
+            if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
+                log.frame.cells_mut()[column * log.capacity + row] = f64::NAN;
+            }
+            let at = format!("line {line}, column {}", filled + 2);
+            self.batch.skip(at, "the last line is unfinished; what is whole of it was read");
+        } else if odd.few > 0 {
+            let at = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
+            self.batch.skip(at, "a row ends before the header does; the rest of it are gaps");
+        } else if odd.cut {
+            self.batch.skip(format!("line {line}"), "a quote is not closed");
+        }
+        if odd.many {
+            self.batch.skip(format!("line {line}"), "a row has more fields than the header; they are left out");
+        }
+        for column in &odd.texts {
+            let name = log.names.get(*column).map_or("", String::as_str);
+            let at = format!("line {line}, column {} ({name}): {}", column + 2, odd.text);
+            self.batch.skip(at, "not a number");
+        }
+    }
+}
+
+impl Log {
+    fn new(columns: Columns, header: Header, offset_s: i32) -> Log {
+        let processes = Processes::of(&columns.schema);
+        let own: Vec<String> = columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
+        Log {
+            columns,
+            title: header.title,
+            names: own,
+            dialect: None,
+            separator: header.separator,
+            clock: Clock::new(Order::MonthDay, offset_s),
+            offset_s,
+            shift_ns: 0,
+            frame: Frame::default(),
+            capacity: 1,
+            ticks: Vec::new(),
+            processes,
+            has_negative: false,
+        }
+    }
+}
+
+/// The place behind the line that begins at `at`.
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |n| at + n + 1)
+}
+
+/// The first field of a row without quotes, and where the second begins.
+#[inline]
+fn first_field(bytes: &[u8], at: usize, separator: u8) -> (&[u8], usize) {
+    if let Some(usual) = bytes.get(at..at + 26)
+        && (usual[0], usual[24], usual[25]) == (b'"', b'"', separator)
+    {
+        return (&usual[1..24], at + 26);
+    }
+    let rest = &bytes[at..];
+    let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
+    let field = header::without_end(&rest[..end]);
+    let bare = field.strip_prefix(b"\"").map_or(field, |f| f.strip_suffix(b"\"").unwrap_or(f));
+    let next = if rest.get(end) == Some(&separator) { end + 1 } else { end };
+    (bare, at + next)
+}
+
+/// True where a field behind the first is a number with a decimal comma.
+fn has_comma_numbers(line: &[u8], separator: u8) -> bool {
+    let is_such = |field: &[u8]| {
+        let mut parts = field.split(|b| *b == b',');
+        let (Some(whole), Some(fraction), None) = (parts.next(), parts.next(), parts.next()) else { return false };
+        let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+        let starts = |part: &[u8]| part.first().is_some_and(u8::is_ascii_digit);
+        starts(fraction) && starts(whole) && whole.iter().all(u8::is_ascii_digit)
+    };
+    if separator == b',' {
+        return line.split(|b| *b == b'"').skip(2).any(is_such);
+    }
+    line.split(|b| *b == separator).skip(1).any(|field| is_such(field.trim_ascii().trim_ascii_start()))
+}
+
+/// Text as far as it fits into a message.
+fn short(text: &str) -> String {
+    let mut letters = text.chars();
+    let start: String = letters.by_ref().take(60).collect();
+    if letters.next().is_some() { format!("{start}…") } else { start }
+}

@@ -1,0 +1,284 @@
+//! One row's cells into columns, straight from the buffer.
+
+use super::number;
+
+/// What was odd about a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Odd {
+    /// Columns (from 0) that held text, and the text of the first.
+    pub texts: Vec<usize>,
+    pub text: String,
+    /// Columns that the row lacks.
+    pub few: usize,
+    /// True where it has more fields than the header.
+    pub many: bool,
+    /// True where the last cell's quote is not closed: the row was cut in it.
+    pub cut: bool,
+    /// A value below zero was there.
+    pub negative: bool,
+}
+
+impl Odd {
+    /// True where nothing needs to be told.
+    pub fn is_none(&self) -> bool {
+        self.few == 0 && !self.many && !self.cut && self.texts.is_empty()
+    }
+}
+
+/// Of a row's cells, which the log's columns are: pass over some, take some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub skip: usize,
+    pub take: usize,
+}
+
+/// How a file writes its rows; each pair has its own reader made of [`cells`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dialect {
+    pub separator: u8,
+    pub point: u8,
+}
+
+/// Columns of a frame's memory: `stride` cells each, of which `row` is filled.
+pub(super) struct Room<'a> {
+    pub cells: &'a mut [f64],
+    pub stride: usize,
+    pub row: usize,
+}
+
+/// Reads cells from `at` (the first cell's beginning) to the end of the line.
+/// Gives the place behind the line end.
+pub(super) fn read(
+    dialect: Dialect,
+    bytes: &[u8],
+    at: usize,
+    runs: &[Run],
+    room: &mut Room<'_>,
+    odd: &mut Odd,
+) -> usize {
+    let read = match (dialect.separator, dialect.point) {
+        (b',', b'.') => cells::<b',', b'.'>,
+        (b'\t', b'.') => cells::<b'\t', b'.'>,
+        (b';', b'.') => cells::<b';', b'.'>,
+        (b',', _) => cells::<b',', b','>,
+        (b'\t', _) => cells::<b'\t', b','>,
+        (_, _) => cells::<b';', b','>,
+    };
+    read(bytes, at, runs, room, odd)
+}
+
+fn cells<const SEPARATOR: u8, const POINT: u8>(
+    bytes: &[u8],
+    mut at: usize,
+    runs: &[Run],
+    room: &mut Room<'_>,
+    odd: &mut Odd,
+) -> usize {
+    let mut columns = room.cells.chunks_exact_mut(room.stride).enumerate();
+    for run in runs {
+        for _ in 0..run.skip {
+            at = pass::<SEPARATOR>(bytes, at);
+        }
+        for (column, cells) in columns.by_ref().take(run.take) {
+            if let Some((value, end)) = quick::<POINT>(bytes, at)
+                && bytes[end] == SEPARATOR
+            {
+                cells[room.row] = value;
+                at = end + 1;
+                odd.negative |= value < 0.0;
+                continue;
+            }
+            (cells[room.row], at) = slow::<SEPARATOR>(bytes, at, column, odd);
+        }
+    }
+    line_end(bytes, at, odd)
+}
+
+/// A number, quoted or not, or a blank: the value and the place behind it.
+#[inline(always)]
+fn quick<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+    if *bytes.get(at)? != b'"' {
+        return number::read::<POINT>(bytes, at);
+    }
+    if let Some((value, end)) = number::read::<POINT>(bytes, at + 1) {
+        return (*bytes.get(end)? == b'"').then_some((value, end + 1));
+    }
+    // what Windows writes where there is no value
+    (bytes.get(at + 1..at + 3)? == b" \"").then_some((f64::NAN, at + 3))
+}
+
+/// Any cell: the last of a row, a blank, a number of another dialect, text.
+/// Gives its value and where the next cell begins, or where the line ends.
+#[inline(never)]
+fn slow<const SEPARATOR: u8>(bytes: &[u8], at: usize, column: usize, odd: &mut Odd) -> (f64, usize) {
+    if is_line_end(bytes, at) && (at == 0 || column == 0 || bytes[at - 1] != SEPARATOR) {
+        odd.few += 1;
+        return (f64::NAN, at);
+    }
+    let (text, end) = field::<SEPARATOR>(bytes, at, odd);
+    let next = if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end };
+    let text = bytes[text].trim_ascii();
+    let value = match number_of(text) {
+        _ if odd.cut => f64::NAN,
+        Some(value) => value,
+        None => {
+            if odd.texts.is_empty() {
+                odd.text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+            }
+            odd.texts.push(column);
+            f64::NAN
+        }
+    };
+    odd.negative |= value < 0.0;
+    (value, next)
+}
+
+/// Where the text of a field lies, and the place behind the field: at a
+/// separator or a line end.
+fn field<const SEPARATOR: u8>(bytes: &[u8], at: usize, odd: &mut Odd) -> (std::ops::Range<usize>, usize) {
+    let until = |from: usize| {
+        bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
+    };
+    if bytes[at] != b'"' {
+        let end = until(at);
+        let end = if bytes.get(end) == Some(&b'\n') && end > at && bytes[end - 1] == b'\r' { end - 1 } else { end };
+        return (at..end, end);
+    }
+    let mut close = at + 1;
+    loop {
+        match memchr::memchr2(b'"', b'\n', &bytes[close..]) {
+            Some(n) if bytes[close + n] == b'"' && bytes.get(close + n + 1) == Some(&b'"') => close += n + 2,
+            Some(n) if bytes[close + n] == b'"' => {
+                close += n;
+                break;
+            }
+            found => {
+                odd.cut = true;
+                let end = found.map_or(bytes.len(), |n| close + n);
+                return (at + 1..end, end);
+            }
+        }
+    }
+    let end = until(close + 1);
+    let end = if bytes.get(end) == Some(&b'\n') && end > close + 1 && bytes[end - 1] == b'\r' { end - 1 } else { end };
+    (at + 1..close, end)
+}
+
+/// The value of a whole cell; blank and NaN are gaps, `None` is text.
+fn number_of(text: &[u8]) -> Option<f64> {
+    if text.is_empty() {
+        return Some(f64::NAN);
+    }
+    let mut padded = [0u8; 64 + number::PADDING];
+    padded.get_mut(..text.len()).filter(|room| room.len() <= 64)?.copy_from_slice(text);
+    for read in [number::read::<b'.'>, number::read::<b','>] {
+        if let Some((value, end)) = read(&padded, 0)
+            && end == text.len()
+        {
+            // an exponent beyond all doubles is no value
+            return Some(if value.is_finite() { value } else { f64::NAN });
+        }
+    }
+    // what C libraries print for what is no number
+    let lower = text.to_ascii_lowercase();
+    let bare = lower.strip_prefix(b"-").unwrap_or(&lower);
+    (bare.starts_with(b"nan") || bare.starts_with(b"inf") || bare.starts_with(b"1.#")).then_some(f64::NAN)
+}
+
+/// Passes over a cell of a column that is not wanted.
+fn pass<const SEPARATOR: u8>(bytes: &[u8], at: usize) -> usize {
+    if is_line_end(bytes, at) {
+        return at;
+    }
+    let (_, end) = field::<SEPARATOR>(bytes, at, &mut Odd::default());
+    if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end }
+}
+
+fn is_line_end(bytes: &[u8], at: usize) -> bool {
+    match bytes.get(at) {
+        None | Some(b'\n') => true,
+        Some(b'\r') => bytes.get(at + 1) == Some(&b'\n'),
+        _ => false,
+    }
+}
+
+/// The place behind the line end; what lies before it are fields too many.
+fn line_end(bytes: &[u8], at: usize, odd: &mut Odd) -> usize {
+    match (bytes.get(at), bytes.get(at + 1)) {
+        (Some(b'\n'), _) => return at + 1,
+        (Some(b'\r'), Some(b'\n')) => return at + 2,
+        _ => {}
+    }
+    let end = bytes.get(at..).and_then(|rest| memchr::memchr(b'\n', rest)).map_or(bytes.len(), |n| at + n);
+    odd.many = !bytes[at.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
+    (end + 1).min(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(dialect: Dialect, line: &str, columns: usize) -> (Vec<f64>, Odd) {
+        let mut bytes = line.as_bytes().to_vec();
+        let length = bytes.len();
+        bytes.extend([0; number::PADDING]);
+        let mut cells = vec![0.0; columns];
+        let mut odd = Odd::default();
+        let mut room = Room { cells: &mut cells, stride: 1, row: 0 };
+        let end = read(dialect, &bytes, 0, &[Run { skip: 0, take: columns }], &mut room, &mut odd);
+        assert_eq!(end, length, "{line}");
+        (cells, odd)
+    }
+
+    const WINDOWS: Dialect = Dialect { separator: b',', point: b'.' };
+
+    fn told(dialect: Dialect, line: &str) -> String {
+        let (cells, odd) = row(dialect, line, 3);
+        assert_eq!(odd, Odd { negative: odd.negative, ..Odd::default() }, "{line}");
+        format!("{cells:?}")
+    }
+
+    #[test]
+    fn cells_of_all_dialects() {
+        let semicolon = Dialect { separator: b';', point: b',' };
+        let tab = Dialect { separator: b'\t', point: b'.' };
+        assert_eq!(told(WINDOWS, "\"1.5\",\"2\",\"8.57e-005\"\r\n"), "[1.5, 2.0, 8.57e-5]");
+        assert_eq!(told(WINDOWS, "1.5,2,-3\n"), "[1.5, 2.0, -3.0]");
+        assert_eq!(told(WINDOWS, "\" \",,\"\"\n"), "[NaN, NaN, NaN]");
+        assert_eq!(told(WINDOWS, "\"1,5\",\"2\",\"-0,25\"\n"), "[1.5, 2.0, -0.25]");
+        assert_eq!(told(WINDOWS, "1,2,\n"), "[1.0, 2.0, NaN]");
+        assert_eq!(told(WINDOWS, "1,2,3,\r\n"), "[1.0, 2.0, 3.0]");
+        assert_eq!(told(WINDOWS, " 1 , 2 ,\" 3 \" \r\n"), "[1.0, 2.0, 3.0]");
+        assert_eq!(told(WINDOWS, "-1.#IND,1.#INF,NaN\n"), "[NaN, NaN, NaN]");
+        assert_eq!(told(semicolon, "1,5;2;8,57E-05\n"), "[1.5, 2.0, 8.57e-5]");
+        assert_eq!(told(semicolon, "1.5;;\"2,5\"\r\n"), "[1.5, NaN, 2.5]");
+        assert_eq!(told(tab, "\"1.5\"\t\" \"\t\"3\"\r\n"), "[1.5, NaN, 3.0]");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_row_is_told() {
+        let (cells, odd) = row(WINDOWS, "\"1\",\"2\"\r\n", 4);
+        assert_eq!((format!("{cells:?}").as_str(), odd.few), ("[1.0, 2.0, NaN, NaN]", 2));
+        let (cells, odd) = row(WINDOWS, "1,2,3,4\n", 3);
+        assert_eq!((cells, odd.many), (vec![1.0, 2.0, 3.0], true));
+        let (cells, odd) = row(WINDOWS, "1,\"a, \"\"b\"\"\",3\n", 3);
+        assert_eq!(
+            (format!("{cells:?}").as_str(), odd.texts, odd.text.as_str()),
+            ("[1.0, NaN, 3.0]", vec![1], "a, \"\"b\"\"")
+        );
+        let (cells, odd) = row(WINDOWS, "1,\"2\",\"3\n", 3);
+        assert_eq!((format!("{cells:?}").as_str(), odd.cut), ("[1.0, 2.0, NaN]", true));
+        let (_, odd) = row(WINDOWS, "\n", 2);
+        assert_eq!(odd.few, 2);
+    }
+
+    #[test]
+    fn columns_can_be_passed_over() {
+        let line = b"\"1\",\"a,b\",3,4\n                ";
+        let mut cells = [0.0; 2];
+        let mut odd = Odd::default();
+        let runs = [Run { skip: 0, take: 1 }, Run { skip: 2, take: 1 }];
+        read(WINDOWS, line, 0, &runs, &mut Room { cells: &mut cells, stride: 1, row: 0 }, &mut odd);
+        assert_eq!((cells, odd), ([1.0, 4.0], Odd::default()));
+    }
+}
