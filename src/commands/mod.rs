@@ -5,7 +5,9 @@
 //! arm in [`run`].
 
 mod arrays;
+mod columns;
 mod explain;
+mod export;
 mod foreign;
 mod import;
 mod list;
@@ -47,6 +49,8 @@ pub enum Command {
     Import(import::Arguments),
     /// Look at a log: chart, table or CSV of its counters
     Show(show::Arguments),
+    /// Write a log in another format: CSV, JSON lines, Parquet, Prometheus text
+    Export(export::Arguments),
     /// Write one self-contained HTML page on a log
     Report(report::Arguments),
     /// Say what a counter, rule or pack means, by any of its names
@@ -63,6 +67,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Mark(arguments) => mark::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),

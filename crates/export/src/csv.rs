@@ -1,0 +1,136 @@
+//! CSV by RFC 4180: lines end in CR LF, and what holds a comma, a quote or a
+//! line end stands in quotes. A gap is an empty cell.
+
+use crate::number;
+use crate::output::Out;
+use crate::time::Clock;
+use crate::{Batch, Column, ExportError, Sink, Tally};
+
+/// Appends a text as a cell.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    if !text.contains([',', '"', '\r', '\n']) && text.trim() == text {
+        return out.extend_from_slice(text.as_bytes());
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+    out.push(b'"');
+}
+
+/// Appends a number as a cell.
+#[inline]
+fn put_number(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        return;
+    }
+    if value.is_infinite() {
+        return out.extend_from_slice(if value > 0.0 { b"inf" } else { b"-inf" });
+    }
+    number::put(out, value);
+}
+
+/// A line a tick: `time`, then a cell a series.
+pub(crate) struct Wide {
+    out: Out,
+    clock: Clock,
+    columns: usize,
+    tally: Tally,
+}
+
+impl Wide {
+    pub fn new(columns: &[Column], mut out: Out) -> Result<Wide, ExportError> {
+        out.text.extend_from_slice(b"time");
+        for column in columns {
+            out.text.push(b',');
+            put_text(&mut out.text, &column.name());
+        }
+        out.text.extend_from_slice(b"\r\n");
+        Ok(Wide { out, clock: Clock::default(), columns: columns.len(), tally: Tally::default() })
+    }
+}
+
+impl Sink for Wide {
+    fn wanted(&self, _pass: usize) -> Vec<usize> {
+        (0..self.columns).collect()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+        for (at, tick) in batch.ticks.iter().enumerate() {
+            let text = &mut self.out.text;
+            self.clock.put(text, tick.time_ns);
+            for values in batch.values {
+                text.push(b',');
+                if let Some(values) = values {
+                    put_number(text, values[at]);
+                }
+            }
+            text.extend_from_slice(b"\r\n");
+            self.out.pass_on()?;
+        }
+        self.tally.rows += batch.ticks.len() as u64;
+        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+        self.tally.bytes = self.out.end()?;
+        Ok(self.tally)
+    }
+}
+
+/// A line a tick and series: `time,counter,instance,unit,value`.
+pub(crate) struct Long {
+    out: Out,
+    clock: Clock,
+    /// `,counter,instance,unit,` of each column.
+    middles: Vec<Vec<u8>>,
+    tally: Tally,
+}
+
+impl Long {
+    pub fn new(columns: &[Column], mut out: Out) -> Result<Long, ExportError> {
+        out.text.extend_from_slice(b"time,counter,instance,unit,value\r\n");
+        let middle = |column: &Column| {
+            let mut middle = vec![b','];
+            for part in [&column.counter, &column.instance, &column.unit] {
+                put_text(&mut middle, part);
+                middle.push(b',');
+            }
+            middle
+        };
+        let middles = columns.iter().map(middle).collect();
+        Ok(Long { out, clock: Clock::default(), middles, tally: Tally::default() })
+    }
+}
+
+impl Sink for Long {
+    fn wanted(&self, _pass: usize) -> Vec<usize> {
+        (0..self.middles.len()).collect()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+        let mut time = Vec::new();
+        for (at, tick) in batch.ticks.iter().enumerate() {
+            time.clear();
+            self.clock.put(&mut time, tick.time_ns);
+            for (values, middle) in batch.values.iter().zip(&self.middles) {
+                let Some(values) = values else { continue };
+                let text = &mut self.out.text;
+                text.extend_from_slice(&time);
+                text.extend_from_slice(middle);
+                put_number(text, values[at]);
+                text.extend_from_slice(b"\r\n");
+                self.out.pass_on()?;
+            }
+        }
+        for values in batch.values.iter().flatten() {
+            self.tally.rows += values.len() as u64;
+            self.tally.count(values);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+        self.tally.bytes = self.out.end()?;
+        Ok(self.tally)
+    }
+}

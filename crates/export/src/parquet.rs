@@ -1,0 +1,247 @@
+//! Parquet: tidy (a row a tick and series) or wide (a row a tick, a column a
+//! series). Times are microseconds, UTC; gaps are nulls; names go through a
+//! dictionary; pages are packed with zstd.
+
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+
+use crate::output::Out;
+use crate::{Batch, Column, ExportError, Sink, Tally};
+
+/// Rows of a group in the tidy form.
+const LONG_ROWS: usize = 1 << 20;
+/// Cells of a group in the wide form, in all its columns.
+const WIDE_CELLS: usize = 1 << 22;
+/// Rows of a group in the wide form at most.
+const WIDE_ROWS: usize = 1 << 17;
+
+type Writer = SerializedFileWriter<Out>;
+type Group<'a> = SerializedRowGroupWriter<'a, Out>;
+
+fn time_type() -> Result<TypePtr, ExportError> {
+    let stamp = LogicalType::timestamp(true, TimeUnit::MICROS);
+    let field = Type::primitive_type_builder("time", Physical::INT64).with_repetition(Repetition::REQUIRED);
+    Ok(Arc::new(field.with_logical_type(Some(stamp)).build()?))
+}
+
+fn text_type(name: &str) -> Result<TypePtr, ExportError> {
+    let field = Type::primitive_type_builder(name, Physical::BYTE_ARRAY).with_repetition(Repetition::REQUIRED);
+    Ok(Arc::new(field.with_logical_type(Some(LogicalType::String)).build()?))
+}
+
+fn value_type(name: &str) -> Result<TypePtr, ExportError> {
+    let field = Type::primitive_type_builder(name, Physical::DOUBLE).with_repetition(Repetition::OPTIONAL);
+    Ok(Arc::new(field.build()?))
+}
+
+fn writer(fields: Vec<TypePtr>, plain: &[&str], out: Out) -> Result<Writer, ExportError> {
+    let schema = Arc::new(Type::group_type_builder("log").with_fields(fields).build()?);
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_created_by(concat!("diskwright ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_statistics_enabled(EnabledStatistics::Chunk);
+    for column in plain {
+        // measured values hardly ever repeat enough to pay for a dictionary
+        properties = properties.set_column_dictionary_enabled(ColumnPath::from(*column), false);
+    }
+    Ok(SerializedFileWriter::new(out, schema, Arc::new(properties.build()))?)
+}
+
+/// Writes doubles with nulls for gaps.
+fn put_values(group: &mut Group<'_>, values: &[f64], room: &mut Room) -> Result<(), ExportError> {
+    room.levels.clear();
+    room.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
+    room.present.clear();
+    room.present.extend(values.iter().filter(|value| !value.is_nan()));
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<DoubleType>().write_batch(&room.present, Some(&room.levels), None)?;
+        column.close()?;
+    }
+    Ok(())
+}
+
+fn put_times(group: &mut Group<'_>, times: &[i64]) -> Result<(), ExportError> {
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<Int64Type>().write_batch(times, None, None)?;
+        column.close()?;
+    }
+    Ok(())
+}
+
+/// Scratch for nulls.
+#[derive(Default)]
+struct Room {
+    levels: Vec<i16>,
+    present: Vec<f64>,
+}
+
+/// The tidy form: `time`, `counter`, `instance`, `unit`, `value`. Within a
+/// group the rows of a series stand together as far as they came together.
+pub(crate) struct Long {
+    writer: Writer,
+    /// Counter, instance and unit of each column.
+    names: Vec<[ByteArray; 3]>,
+    times: Vec<i64>,
+    values: Vec<f64>,
+    /// Columns and rows that follow each other.
+    runs: Vec<(usize, usize)>,
+    texts: Vec<ByteArray>,
+    room: Room,
+    tally: Tally,
+}
+
+impl Long {
+    pub fn new(columns: &[Column], out: Out) -> Result<Long, ExportError> {
+        let mut fields = vec![time_type()?];
+        for name in ["counter", "instance", "unit"] {
+            fields.push(text_type(name)?);
+        }
+        fields.push(value_type("value")?);
+        let names = columns.iter().map(|c| [&c.counter, &c.instance, &c.unit].map(|t| ByteArray::from(t.as_str())));
+        Ok(Long {
+            writer: writer(fields, &["value"], out)?,
+            names: names.collect(),
+            times: Vec::new(),
+            values: Vec::new(),
+            runs: Vec::new(),
+            texts: Vec::new(),
+            room: Room::default(),
+            tally: Tally::default(),
+        })
+    }
+
+    fn write_group(&mut self) -> Result<(), ExportError> {
+        if self.times.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        put_times(&mut group, &self.times)?;
+        for part in 0..3 {
+            let Some(mut column) = group.next_column()? else { continue };
+            self.texts.clear();
+            for &(name, rows) in &self.runs {
+                self.texts.extend(std::iter::repeat_n(&self.names[name][part], rows).cloned());
+            }
+            column.typed::<ByteArrayType>().write_batch(&self.texts, None, None)?;
+            column.close()?;
+        }
+        put_values(&mut group, &self.values, &mut self.room)?;
+        group.close()?;
+        self.tally.rows += self.times.len() as u64;
+        self.tally.count(&self.values);
+        self.times.clear();
+        self.values.clear();
+        self.runs.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Long {
+    fn wanted(&self, _pass: usize) -> Vec<usize> {
+        (0..self.names.len()).collect()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+        for (column, values) in batch.values.iter().enumerate() {
+            let Some(values) = values else { continue };
+            self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns.div_euclid(1000)));
+            self.values.extend_from_slice(values);
+            self.runs.push((column, values.len()));
+            if self.times.len() >= LONG_ROWS {
+                self.write_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+        self.write_group()?;
+        self.tally.bytes = end(self.writer)?;
+        Ok(self.tally)
+    }
+}
+
+/// The wide form: `time` and a column a series.
+pub(crate) struct Wide {
+    writer: Writer,
+    times: Vec<i64>,
+    columns: Vec<Vec<f64>>,
+    most_rows: usize,
+    room: Room,
+    tally: Tally,
+}
+
+impl Wide {
+    pub fn new(columns: &[Column], out: Out) -> Result<Wide, ExportError> {
+        let mut fields = vec![time_type()?];
+        for column in columns {
+            fields.push(value_type(&column.name())?);
+        }
+        Ok(Wide {
+            writer: writer(fields, &[], out)?,
+            times: Vec::new(),
+            columns: vec![Vec::new(); columns.len()],
+            most_rows: (WIDE_CELLS / columns.len().max(1)).clamp(1, WIDE_ROWS),
+            room: Room::default(),
+            tally: Tally::default(),
+        })
+    }
+
+    fn write_group(&mut self) -> Result<(), ExportError> {
+        if self.times.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        put_times(&mut group, &self.times)?;
+        for values in &mut self.columns {
+            put_values(&mut group, values, &mut self.room)?;
+            values.clear();
+        }
+        group.close()?;
+        self.tally.rows += self.times.len() as u64;
+        self.times.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Wide {
+    fn wanted(&self, _pass: usize) -> Vec<usize> {
+        (0..self.columns.len()).collect()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+        let mut from = 0;
+        while from < batch.ticks.len() {
+            let to = batch.ticks.len().min(from + self.most_rows - self.times.len());
+            self.times.extend(batch.ticks[from..to].iter().map(|tick| tick.time_ns.div_euclid(1000)));
+            for (column, values) in self.columns.iter_mut().zip(batch.values) {
+                match values {
+                    Some(values) => column.extend_from_slice(&values[from..to]),
+                    None => column.resize(self.times.len(), f64::NAN),
+                }
+            }
+            if self.times.len() == self.most_rows {
+                self.write_group()?;
+            }
+            from = to;
+        }
+        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+        self.write_group()?;
+        self.tally.bytes = end(self.writer)?;
+        Ok(self.tally)
+    }
+}
+
+/// Writes the file's footer; gives the bytes in all.
+fn end(writer: Writer) -> Result<u64, ExportError> {
+    Ok(writer.into_inner()?.end()?)
+}

@@ -1,0 +1,221 @@
+//! Prometheus' text, in the form that OpenMetrics demands: metric after
+//! metric, and of each series all samples together, in order of time.
+//! `promtool tsdb create-blocks-from openmetrics` takes it.
+//!
+//! A log lies the other way round, so it is read several times, for as many
+//! series each time as fit in memory. A gap is no sample. What was counted in
+//! each tick is summed up to a counter that only grows, as Prometheus has it.
+
+use diskwright_base::{Kind, exposition};
+
+use crate::number;
+use crate::output::Out;
+use crate::{Batch, Column, ExportError, Sink, Tally};
+
+/// Values held in memory at once (8 bytes each, and 8 for each tick's time).
+const MOST_HELD: u64 = 1 << 23;
+
+/// A series and what its samples begin with.
+struct Series {
+    /// Position among the columns.
+    column: usize,
+    family: String,
+    /// Name and labels.
+    sample: String,
+    help: String,
+    counts: bool,
+}
+
+/// Writes the exposition.
+pub(crate) struct Exposition {
+    out: Out,
+    series: Vec<Series>,
+    /// Series of a pass.
+    at_once: usize,
+    /// First series of this pass.
+    first: usize,
+    times: Vec<i64>,
+    held: Vec<Vec<f64>>,
+    state: State,
+    tally: Tally,
+}
+
+/// How far the writing of a series has come.
+#[derive(Default)]
+struct State {
+    family: String,
+    sum: f64,
+    last_ms: Option<i64>,
+    prefix: Vec<u8>,
+}
+
+impl Exposition {
+    pub fn new(columns: Vec<Column>, ticks: u64, out: Out) -> Exposition {
+        let mut series: Vec<Series> = columns.iter().enumerate().map(|(at, column)| name(at, column)).collect();
+        series.sort_by(|a, b| a.family.cmp(&b.family));
+        let at_once = usize::try_from(MOST_HELD / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
+        Exposition {
+            out,
+            series,
+            at_once,
+            first: 0,
+            times: Vec::new(),
+            held: Vec::new(),
+            state: State::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Writes samples of one series, which may have had some before.
+    fn samples(&mut self, series: usize, times: &[i64], values: &[f64]) -> Result<(), ExportError> {
+        let Exposition { out, series: all, state, tally, .. } = self;
+        let series = &all[series];
+        for (&time_ns, &value) in times.iter().zip(values) {
+            if value.is_nan() {
+                continue;
+            }
+            let value = if series.counts { state.sum + value } else { value };
+            state.sum = value;
+            let ms = time_ns.div_euclid(1_000_000);
+            if state.last_ms.is_some_and(|last| ms <= last) {
+                tally.left_out += 1;
+                continue;
+            }
+            state.last_ms = Some(ms);
+            let text = &mut out.text;
+            if state.family != series.family {
+                state.family.clone_from(&series.family);
+                let kind = if series.counts { "counter" } else { "gauge" };
+                let head = format!("# TYPE {0} {kind}\n# HELP {0} {1}\n", series.family, escaped(&series.help));
+                text.extend_from_slice(head.as_bytes());
+            }
+            text.extend_from_slice(&state.prefix);
+            put_value(text, value);
+            text.extend_from_slice(itoa::Buffer::new().format(ms.div_euclid(1000)).as_bytes());
+            let part = ms.rem_euclid(1000);
+            let digit = |by: i64| b'0' + (part / by % 10) as u8;
+            text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'\n']);
+            tally.rows += 1;
+            out.pass_on()?;
+        }
+        Ok(())
+    }
+
+    /// Makes ready for the samples of another series.
+    fn begin(&mut self, series: usize) {
+        self.state.sum = 0.0;
+        self.state.last_ms = None;
+        self.state.prefix.clear();
+        self.state.prefix.extend_from_slice(self.series[series].sample.as_bytes());
+        self.state.prefix.push(b' ');
+    }
+}
+
+/// The value and a blank.
+fn put_value(text: &mut Vec<u8>, value: f64) {
+    match value {
+        f64::INFINITY => text.extend_from_slice(b"+Inf"),
+        f64::NEG_INFINITY => text.extend_from_slice(b"-Inf"),
+        _ => number::put(text, value),
+    }
+    text.push(b' ');
+}
+
+impl Sink for Exposition {
+    fn passes(&self) -> usize {
+        self.series.len().div_ceil(self.at_once)
+    }
+
+    fn wanted(&self, pass: usize) -> Vec<usize> {
+        self.series.iter().skip(pass * self.at_once).take(self.at_once).map(|series| series.column).collect()
+    }
+
+    fn write(&mut self, batch: &Batch<'_>) -> Result<(), ExportError> {
+        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        if self.at_once == 1 {
+            // a log so long that a single series does not fit: nothing is held
+            if self.state.prefix.is_empty() {
+                self.begin(self.first);
+            }
+            let times: Vec<i64> = batch.ticks.iter().map(|tick| tick.time_ns).collect();
+            return match batch.values.first() {
+                Some(Some(values)) => self.samples(self.first, &times, values),
+                _ => Ok(()),
+            };
+        }
+        self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns));
+        self.held.resize(batch.values.len(), Vec::new());
+        for (held, values) in self.held.iter_mut().zip(batch.values) {
+            // what is not there is no gap, but nothing is written either way
+            held.resize(self.times.len() - batch.ticks.len(), f64::NAN);
+            match values {
+                Some(values) => held.extend_from_slice(values),
+                None => held.resize(self.times.len(), f64::NAN),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_pass(&mut self) -> Result<(), ExportError> {
+        let times = std::mem::take(&mut self.times);
+        let mut held = std::mem::take(&mut self.held);
+        for (at, values) in held.iter_mut().enumerate() {
+            self.begin(self.first + at);
+            self.samples(self.first + at, &times, values)?;
+            values.clear();
+        }
+        self.state.prefix.clear();
+        self.state.sum = 0.0;
+        self.state.last_ms = None;
+        self.first += self.at_once;
+        (self.times, self.held) = (times, held);
+        self.times.clear();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Tally, ExportError> {
+        self.out.text.extend_from_slice(b"# EOF\n");
+        self.tally.bytes = self.out.end()?;
+        Ok(self.tally)
+    }
+}
+
+/// Family, labels and help of a column.
+fn name(at: usize, column: &Column) -> Series {
+    let counts = column.kind == Some(Kind::Total);
+    let object = column.counter.split_once('.').map_or("", |(object, _)| object);
+    let mut labels = Vec::new();
+    let metric = column.metric.clone().unwrap_or_else(|| {
+        // Two of other tools' names may become one here; the label tells them apart.
+        labels.push(format!("counter=\"{}\"", escaped(&column.counter)));
+        format!("diskwright_{}", plain(&column.counter))
+    });
+    if !column.instance.is_empty() {
+        labels.push(format!("{}=\"{}\"", exposition::label_name(object), escaped(&column.instance)));
+    }
+    let sample = if labels.is_empty() { metric.clone() } else { format!("{metric}{{{}}}", labels.join(",")) };
+    let family = if counts { metric.strip_suffix("_total").unwrap_or(&metric).to_owned() } else { metric };
+    let help = match column.explain.as_str() {
+        "" => "A counter of another tool.".to_owned(),
+        text => text.to_owned(),
+    };
+    Series { column: at, family, sample, help, counts }
+}
+
+/// A name as Prometheus takes it.
+fn plain(name: &str) -> String {
+    let mut plain = String::new();
+    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+        match c {
+            'a'..='z' | '0'..='9' => plain.push(c),
+            '%' => plain.push_str("percent"),
+            _ if plain.ends_with('_') => {}
+            _ => plain.push('_'),
+        }
+    }
+    plain.trim_end_matches('_').to_owned()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,79 @@
+//! Moments as RFC 3339 text, quickly: the date is worked out once a day.
+
+const SECOND: i64 = 1_000_000_000;
+const DAY_S: i64 = 86_400;
+
+/// Writes moments; remembers the day of the last.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    day: Option<i64>,
+    date: String,
+}
+
+impl Clock {
+    /// Appends `2026-11-22T01:02:03.123456Z` (UTC, to the microsecond, what is
+    /// less is cut off).
+    pub fn put(&mut self, out: &mut Vec<u8>, time_ns: i64) {
+        let seconds = time_ns.div_euclid(SECOND);
+        let (day, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
+        if self.day != Some(day) {
+            self.day = Some(day);
+            self.date = date(day);
+        }
+        out.extend_from_slice(self.date.as_bytes());
+        out.push(b'T');
+        let two = |out: &mut Vec<u8>, number: i64| out.extend([b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
+        two(out, second / 3600);
+        out.push(b':');
+        two(out, second / 60 % 60);
+        out.push(b':');
+        two(out, second % 60);
+        out.push(b'.');
+        let micros = time_ns.rem_euclid(SECOND) / 1000;
+        for part in [micros / 10_000, micros / 100 % 100, micros % 100] {
+            two(out, part);
+        }
+        out.push(b'Z');
+    }
+}
+
+/// A moment as RFC 3339, UTC, to the microsecond.
+pub fn rfc3339(time_ns: i64) -> String {
+    let mut out = Vec::new();
+    Clock::default().put(&mut out, time_ns);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The date of a day counted from 1970-01-01, by the Gregorian calendar: years
+/// are counted from March, so that the day that comes and goes is the last.
+fn date(day: i64) -> String {
+    let from_march_0 = day + 719_468;
+    let era = from_march_0.div_euclid(146_097);
+    let of_era = from_march_0.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{of_month:02}", year + era * 400 + next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_all_years_are_written() {
+        for (time_ns, expected) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (1_709_210_096_123_456_789, "2024-02-29T12:34:56.123456Z"),
+            (951_868_799_999_999_999, "2000-02-29T23:59:59.999999Z"),
+            (4_107_542_400_000_000_000, "2100-03-01T00:00:00.000000Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854775Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145224Z"),
+        ] {
+            assert_eq!(rfc3339(time_ns), expected);
+        }
+    }
+}

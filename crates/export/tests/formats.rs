@@ -1,0 +1,296 @@
+//! Every format says what went in: gaps are never zeros, numbers read back to
+//! the bit, names of any sort survive.
+#![allow(clippy::expect_used)]
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use diskwright_base::{Kind, Tick};
+use diskwright_export::{Batch, Column, Format, Out, Tally, rfc3339, sink};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use proptest::prelude::*;
+
+/// Bytes that can be looked at after their writer is gone.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("one thread").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_700_000_000 * SECOND + 123_456_789;
+
+fn column(counter: &str, instance: &str) -> Column {
+    let (unit, kind) = match counter.strip_suffix("_per_s") {
+        Some(_) => ("per_s", Some(Kind::Rate)),
+        None if counter.starts_with("foreign.") => ("", None),
+        None => ("count", Some(Kind::Total)),
+    };
+    Column {
+        counter: counter.into(),
+        instance: instance.into(),
+        unit: unit.into(),
+        kind,
+        explain: if kind.is_some() { "Says \"something\" \\ here.".into() } else { String::new() },
+        metric: kind.map(|kind| {
+            let ending = if kind == Kind::Total { "_total" } else { "" };
+            format!("diskwright_{}{ending}", counter.replace('.', "_"))
+        }),
+    }
+}
+
+/// Columns with a value a tick; `None` where the log lacks the series.
+type Data = Vec<(Column, Vec<Option<f64>>)>;
+
+fn ticks(count: usize) -> Vec<Tick> {
+    (0..count as i64).map(|at| Tick { time_ns: START + at * SECOND, elapsed_ns: 1_000_000_000 }).collect()
+}
+
+/// Exports in batches of `size` ticks; a column that lacks a whole batch is
+/// not there in it.
+fn export(format: Format, data: &Data, ticks: &[Tick], size: usize, expected: u64) -> (Vec<u8>, Tally) {
+    let shared = Shared::default();
+    let columns = data.iter().map(|(column, _)| column.clone()).collect();
+    let mut sink = sink(format, columns, expected, Out::new(Box::new(shared.clone()))).expect("memory");
+    for pass in 0..sink.passes() {
+        let wanted = sink.wanted(pass);
+        for from in (0..ticks.len()).step_by(size) {
+            let to = ticks.len().min(from + size);
+            let cells = |at: &usize| {
+                let cells = &data[*at].1[from..to];
+                let there = cells.iter().any(Option::is_some);
+                there.then(|| cells.iter().map(|cell| cell.unwrap_or(f64::NAN)).collect::<Vec<f64>>())
+            };
+            let values: Vec<Option<Vec<f64>>> = wanted.iter().map(cells).collect();
+            let values: Vec<Option<&[f64]>> = values.iter().map(|v| v.as_deref()).collect();
+            sink.write(&Batch { ticks: &ticks[from..to], values: &values }).expect("memory");
+        }
+        sink.end_pass().expect("memory");
+    }
+    let tally = sink.finish().expect("memory");
+    let bytes = shared.0.lock().expect("one thread").clone();
+    assert_eq!(tally.bytes, bytes.len() as u64);
+    (bytes, tally)
+}
+
+fn text(format: Format, data: &Data, count: usize) -> String {
+    String::from_utf8(export(format, data, &ticks(count), 2, 4).0).expect("text")
+}
+
+fn small() -> Data {
+    vec![
+        (column("physical_disk.reads", "sda"), vec![Some(10.0), Some(f64::NAN), Some(5.5)]),
+        (column("physical_disk.reads_per_s", "sda"), vec![Some(0.1), Some(0.0), None]),
+        (column(r#"foreign.\Odd, "name"(a b)\% x"#, "Gerät \"1\"\n"), vec![None, None, Some(-0.0)]),
+    ]
+}
+
+#[test]
+fn csv_has_empty_cells_for_gaps_and_quotes_by_rfc_4180() {
+    let text = text(Format::Csv, &small(), 3);
+    let lines: Vec<&str> = text.split("\r\n").collect();
+    let odd = "\"foreign.\\Odd, \"\"name\"\"(a b)\\% x{Gerät \"\"1\"\"\n}\"";
+    assert_eq!(lines[0], format!("time,physical_disk.reads{{sda}},physical_disk.reads_per_s{{sda}},{odd}"));
+    assert_eq!(lines[1], "2023-11-14T22:13:20.123456Z,10,0.1,");
+    assert_eq!(lines[2], "2023-11-14T22:13:21.123456Z,,0,");
+    assert_eq!(lines[3], "2023-11-14T22:13:22.123456Z,5.5,,-0");
+    assert_eq!(lines[4..], [""]);
+}
+
+#[test]
+fn long_csv_has_a_line_for_a_gap_and_none_for_what_is_not_there() {
+    let text = text(Format::CsvLong, &small()[..2].to_vec(), 3);
+    let expected = "time,counter,instance,unit,value\r
+2023-11-14T22:13:20.123456Z,physical_disk.reads,sda,count,10\r
+2023-11-14T22:13:20.123456Z,physical_disk.reads_per_s,sda,per_s,0.1\r
+2023-11-14T22:13:21.123456Z,physical_disk.reads,sda,count,\r
+2023-11-14T22:13:21.123456Z,physical_disk.reads_per_s,sda,per_s,0\r
+2023-11-14T22:13:22.123456Z,physical_disk.reads,sda,count,5.5\r
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn json_lines_are_objects_with_nulls() {
+    let mut data = small();
+    data[1].1[2] = Some(f64::INFINITY);
+    let text = text(Format::JsonLines, &data, 3);
+    let objects: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!(objects.len(), 3);
+    assert_eq!(objects[0]["time"], "2023-11-14T22:13:20.123456Z");
+    assert_eq!(objects[0]["physical_disk.reads{sda}"], 10);
+    assert!(objects[1]["physical_disk.reads{sda}"].is_null());
+    assert!(objects[2]["physical_disk.reads_per_s{sda}"].is_null(), "an infinity");
+    let odd = data[2].0.name();
+    assert!(objects[0].get(&odd).is_some_and(serde_json::Value::is_null));
+    assert_eq!(objects[2][&odd].as_f64().map(f64::to_bits), Some((-0.0f64).to_bits()));
+}
+
+#[test]
+fn prometheus_text_goes_series_by_series_and_counts_up() {
+    let expected = r#"# TYPE diskwright_foreign_odd_name_a_b_percent_x gauge
+# HELP diskwright_foreign_odd_name_a_b_percent_x A counter of another tool.
+diskwright_foreign_odd_name_a_b_percent_x{counter="foreign.\\Odd, \"name\"(a b)\\% x",name="Gerät \"1\"\n"} -0 1700000002.123
+# TYPE diskwright_physical_disk_reads counter
+# HELP diskwright_physical_disk_reads Says \"something\" \\ here.
+diskwright_physical_disk_reads_total{device="sda"} 10 1700000000.123
+diskwright_physical_disk_reads_total{device="sda"} 15.5 1700000002.123
+# TYPE diskwright_physical_disk_reads_per_s gauge
+# HELP diskwright_physical_disk_reads_per_s Says \"something\" \\ here.
+diskwright_physical_disk_reads_per_s{device="sda"} 0.1 1700000000.123
+diskwright_physical_disk_reads_per_s{device="sda"} 0 1700000001.123
+# EOF
+"#;
+    // however many passes it takes
+    for expected_ticks in [1, 4_000_000, 1 << 23, u64::MAX] {
+        let (bytes, tally) = export(Format::Prometheus, &small(), &ticks(3), 2, expected_ticks);
+        assert_eq!(String::from_utf8(bytes).expect("text"), expected, "{expected_ticks} ticks");
+        assert_eq!((tally.rows, tally.values, tally.left_out), (5, 5, 0));
+    }
+}
+
+#[test]
+fn prometheus_gets_one_sample_a_millisecond_in_order() {
+    let times = [0, 1, 1, 5, 3, 6].map(|ms| Tick { time_ns: ms * 1_000_000, elapsed_ns: 0 });
+    let data = vec![(column("physical_disk.reads", ""), (1..=6).map(|v| Some(f64::from(v))).collect())];
+    let (bytes, tally) = export(Format::Prometheus, &data, &times, 6, 6);
+    let text = String::from_utf8(bytes).expect("text");
+    let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let name = "diskwright_physical_disk_reads_total";
+    // what is left out is still counted
+    let expected = ["1 0.000", "3 0.001", "10 0.005", "21 0.006"].map(|sample| format!("{name} {sample}"));
+    assert_eq!(samples, expected);
+    assert_eq!((tally.rows, tally.left_out), (4, 2));
+}
+
+/// The rows of a Parquet file, through a file of its own.
+fn parquet_rows(bytes: &[u8]) -> Vec<Vec<(String, Field)>> {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("diskwright-export-{}-{number}.parquet", std::process::id()));
+    std::fs::write(&path, bytes).expect("a temporary file");
+    let reader = SerializedFileReader::new(File::open(&path).expect("just written")).expect("Parquet");
+    std::fs::remove_file(&path).expect("just written");
+    let rows = reader.get_row_iter(None).expect("rows");
+    rows.map(|row| row.expect("a row").into_columns()).collect()
+}
+
+fn named(row: &[(String, Field)], name: &str) -> Field {
+    row.iter().find(|(field, _)| field == name).map(|(_, field)| field.clone()).expect("a field")
+}
+
+#[test]
+fn tidy_parquet_has_a_row_a_tick_and_series_and_nulls_for_gaps() {
+    let (bytes, tally) = export(Format::Parquet, &small(), &ticks(3), 2, 3);
+    let rows = parquet_rows(&bytes);
+    // the third column is not there in the first batch, the second not in the last
+    assert_eq!((rows.len(), tally.rows, tally.values, tally.gaps), (6, 6, 5, 1));
+    let text = |row: &[(String, Field)], name| match named(row, name) {
+        Field::Str(text) => text,
+        other => panic!("{other:?}"),
+    };
+    let of = |counter: &str| rows.iter().filter(|row| text(row, "counter") == counter).collect::<Vec<_>>();
+    let reads = of("physical_disk.reads");
+    let values: Vec<Field> = reads.iter().map(|row| named(row, "value")).collect();
+    assert_eq!(values, [Field::Double(10.0), Field::Null, Field::Double(5.5)]);
+    assert_eq!(named(reads[0], "time"), Field::TimestampMicros(START / 1000));
+    assert_eq!((text(reads[2], "instance"), text(reads[2], "unit")), ("sda".into(), "count".into()));
+    assert_eq!(of(&small()[2].0.counter).len(), 1);
+}
+
+#[test]
+fn wide_parquet_has_a_column_a_series() {
+    let (bytes, tally) = export(Format::ParquetWide, &small(), &ticks(3), 2, 3);
+    let rows = parquet_rows(&bytes);
+    assert_eq!((rows.len(), tally.rows), (3, 3));
+    let reads = "physical_disk.reads{sda}";
+    assert_eq!(rows.iter().map(|r| named(r, reads)).collect::<Vec<_>>()[1], Field::Null);
+    assert_eq!(named(&rows[2], "physical_disk.reads_per_s{sda}"), Field::Null);
+    assert_eq!(named(&rows[1], "physical_disk.reads_per_s{sda}"), Field::Double(0.0));
+    assert_eq!(named(&rows[2], "time"), Field::TimestampMicros(START / 1000 + 2_000_000));
+}
+
+#[test]
+fn a_log_of_nothing_but_gaps_is_no_zero_anywhere() {
+    let data = vec![(column("physical_disk.reads", "sda"), vec![Some(f64::NAN); 5])];
+    for format in
+        [Format::Csv, Format::CsvLong, Format::JsonLines, Format::Parquet, Format::ParquetWide, Format::Prometheus]
+    {
+        let (bytes, tally) = export(format, &data, &ticks(5), 2, 5);
+        assert_eq!((tally.values, tally.gaps), (0, 5), "{format:?}");
+        assert!(!bytes.is_empty());
+    }
+}
+
+#[test]
+fn an_output_that_fails_is_an_error() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    for format in [Format::Csv, Format::JsonLines, Format::Parquet, Format::ParquetWide, Format::Prometheus] {
+        let columns = vec![column("physical_disk.reads", "sda")];
+        let result = sink(format, columns, 1, Out::new(Box::new(Full))).and_then(|mut sink| {
+            sink.write(&Batch { ticks: &ticks(1), values: &[Some(&[1.0])] })?;
+            sink.end_pass()?;
+            sink.finish()
+        });
+        let error = result.expect_err("nothing was written");
+        assert_eq!(error.io().map(io::Error::kind), Some(io::ErrorKind::StorageFull), "{format:?}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_numbers_read_back_to_the_bit(
+        values in proptest::collection::vec(any::<u64>().prop_map(f64::from_bits), 1..40),
+        size in 1..50usize,
+        instance in ".{0,8}",
+    ) {
+        let all: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+        let data = vec![(column("physical_disk.reads_per_s", &instance), all)];
+        let ticks = ticks(values.len());
+        let bits = |value: f64| if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
+        let expected: Vec<u64> = values.iter().map(|v| bits(*v)).collect();
+        for format in [Format::Parquet, Format::ParquetWide] {
+            let rows = parquet_rows(&export(format, &data, &ticks, size, 1).0);
+            let value = |row: &Vec<(String, Field)>| match row.last() {
+                Some((_, Field::Double(value))) => bits(*value),
+                _ => f64::NAN.to_bits(),
+            };
+            prop_assert_eq!(rows.iter().map(value).collect::<Vec<_>>(), expected.clone());
+        }
+        let csv = String::from_utf8(export(Format::CsvLong, &data, &ticks, size, 1).0).expect("text");
+        let cells = csv.trim_end_matches("\r\n").rsplit("\r\n").take(values.len());
+        let mut read: Vec<u64> = cells.map(|line| {
+            let cell = line.rsplit(',').next().unwrap_or("");
+            if cell.is_empty() { f64::NAN.to_bits() } else { cell.parse().map(bits).expect("a number") }
+        }).collect();
+        read.reverse();
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn any_moment_has_a_text(time_ns in any::<i64>()) {
+        let text = rfc3339(time_ns);
+        prop_assert_eq!(text.len(), "2026-11-22T01:02:03.123456Z".len());
+    }
+}

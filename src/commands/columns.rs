@@ -1,0 +1,195 @@
+//! Which series of a log are exported, and where their values come from:
+//! every counter of the catalogue that the log holds or that can be computed,
+//! and those of other tools under their own names.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use diskwright_base::catalogue::{Derive, Per};
+use diskwright_base::{Catalogue, Frame, Plan, Schema, exposition};
+use diskwright_export::Column;
+
+use super::Failure;
+use super::log::{Logs, Piece};
+use super::select::matches;
+
+/// What a first reading of the logs showed.
+pub struct Survey {
+    /// The wanted columns: by the catalogue's order, then foreign ones as they came.
+    pub columns: Vec<Column>,
+    /// Ticks in the window.
+    pub ticks: u64,
+}
+
+/// Where a column's values come from under a schema.
+pub enum Source {
+    /// A column of the frame, and its scale.
+    Stored(usize, f64),
+    /// A formula.
+    Computed(Plan),
+}
+
+impl Source {
+    /// A value a tick; `room` holds them where they had to be computed.
+    pub fn values<'a>(&self, frame: &'a Frame, room: &'a mut Vec<f64>) -> &'a [f64] {
+        match self {
+            Source::Stored(column, 1.0) => return frame.column(*column),
+            Source::Stored(column, scale) => {
+                room.clear();
+                room.extend(frame.column(*column).iter().map(|cell| cell * scale));
+            }
+            Source::Computed(plan) => plan.values(frame, room),
+        }
+        room
+    }
+}
+
+/// What the user asked for.
+struct Wish<'a> {
+    counters: &'a [String],
+    instances: &'a [String],
+    /// Catalogue ids that each of `counters` names, where it is no pattern.
+    named: Vec<Vec<&'static str>>,
+    raw: bool,
+}
+
+impl<'a> Wish<'a> {
+    fn new(counters: &'a [String], instances: &'a [String], raw: bool) -> Wish<'a> {
+        let ids = |name: &String| Catalogue::builtin().find(name).iter().map(|c| c.id.as_str()).collect();
+        Wish { counters, instances, named: counters.iter().map(ids).collect(), raw }
+    }
+
+    fn takes_counter(&self, id: &str) -> bool {
+        let mut wishes = self.counters.iter().zip(&self.named);
+        self.counters.is_empty() || wishes.any(|(pattern, named)| matches(pattern, id) || named.contains(&id))
+    }
+
+    fn takes_instance(&self, instance: &str) -> bool {
+        self.instances.is_empty() || self.instances.iter().any(|pattern| matches(pattern, instance))
+    }
+}
+
+/// Reads the logs once, for their series and the number of their ticks.
+pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool) -> Result<Survey, Failure> {
+    let wish = Wish::new(counters, instances, raw);
+    let mut found = Found::default();
+    let mut ticks = 0;
+    let mut last: Option<Arc<Schema>> = None;
+    logs.read(|piece| {
+        if let Piece::Frame(frame) = piece {
+            ticks += frame.ticks().len() as u64;
+            if last.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
+                found.add(frame.schema(), &wish);
+                last = Some(Arc::clone(frame.schema()));
+            }
+        }
+        Ok(())
+    })?;
+    if found.pairs.is_empty() {
+        let unknown = counters.iter().zip(&wish.named).find(|(name, ids)| !name.contains('*') && ids.is_empty());
+        return Err(match unknown {
+            Some((name, _)) => {
+                let hint = "`diskwright list counters` prints all";
+                Failure::Usage(format!("no counter is called `{name}`; {hint}"))
+            }
+            None => Failure::Failed("the log has none of these counters and instances".into()),
+        });
+    }
+    Ok(Survey { columns: found.columns(raw), ticks })
+}
+
+/// Pairs of counter and instance, in the order of coming.
+#[derive(Default)]
+struct Found {
+    pairs: Vec<(String, String)>,
+    known: HashSet<(String, String)>,
+}
+
+impl Found {
+    fn take(&mut self, counter: &str, instance: &str) {
+        let pair = (counter.to_owned(), instance.to_owned());
+        if self.known.insert(pair.clone()) {
+            self.pairs.push(pair);
+        }
+    }
+
+    fn add(&mut self, schema: &Schema, wish: &Wish<'_>) {
+        let index = index(schema);
+        for series in &schema.series {
+            if wish.takes_counter(&series.counter) && wish.takes_instance(&series.instance) {
+                self.take(&series.counter, &series.instance);
+            }
+        }
+        if wish.raw {
+            return;
+        }
+        let computed = Catalogue::builtin().counters().iter().filter(|c| !c.derive.is_empty());
+        let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
+        for counter in computed.filter(|c| wish.takes_counter(&c.id)) {
+            let all = instances.entry(counter.object()).or_insert_with(|| schema.instances(counter.object()));
+            for instance in all.iter().filter(|instance| wish.takes_instance(instance)) {
+                if counter.derive.iter().any(|derive| is_there(derive, instance, &index)) {
+                    self.take(&counter.id, instance);
+                }
+            }
+        }
+    }
+
+    fn columns(self, raw: bool) -> Vec<Column> {
+        let catalogue = Catalogue::builtin();
+        let places: HashMap<&str, usize> =
+            catalogue.counters().iter().enumerate().map(|(at, counter)| (counter.id.as_str(), at)).collect();
+        let mut columns: Vec<Column> = self.pairs.into_iter().map(column).collect();
+        if !raw {
+            columns.sort_by_key(|column| places.get(column.counter.as_str()).copied().unwrap_or(usize::MAX));
+        }
+        columns
+    }
+}
+
+type Index<'a> = HashMap<(&'a str, &'a str), usize>;
+
+/// The first column of each series.
+fn index(schema: &Schema) -> Index<'_> {
+    let mut index = HashMap::new();
+    for (at, series) in schema.series.iter().enumerate() {
+        index.entry((series.counter.as_str(), series.instance.as_str())).or_insert(at);
+    }
+    index
+}
+
+/// True where all that a formula needs is there.
+fn is_there(derive: &Derive, instance: &str, index: &Index<'_>) -> bool {
+    let has = |id: &String| index.contains_key(&(id.as_str(), instance));
+    let per = match &derive.per {
+        Per::Counters(ids) => ids.iter().any(has),
+        _ => true,
+    };
+    per && derive.sum.iter().all(has) && derive.minus.iter().all(has)
+}
+
+fn column((counter, instance): (String, String)) -> Column {
+    let entry = Catalogue::builtin().get(&counter);
+    Column {
+        unit: entry.map(|e| e.unit.clone()).unwrap_or_default(),
+        kind: entry.map(|e| e.kind),
+        explain: entry.map(|e| e.explain.clone()).unwrap_or_default(),
+        metric: entry.map(exposition::metric_name),
+        counter,
+        instance,
+    }
+}
+
+/// Where the columns' values come from under a schema; `None` for those that
+/// it lacks.
+pub fn resolve(columns: &[&Column], schema: &Schema) -> Vec<Option<Source>> {
+    let index = index(schema);
+    let source = |column: &&Column| match index.get(&(column.counter.as_str(), column.instance.as_str())) {
+        Some(&at) => Some(Source::Stored(at, schema.series[at].scale)),
+        None => {
+            let plan = Plan::resolve(Catalogue::builtin(), schema, &column.counter, &column.instance);
+            plan.map(Source::Computed)
+        }
+    };
+    columns.iter().map(source).collect()
+}

@@ -1,0 +1,166 @@
+//! `export` as a user runs it: formats, choices, the JSON answer, exit codes.
+#![allow(clippy::expect_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Schema, Series, Tick};
+use diskwright_datastore::{Writer, WriterOptions};
+use serde_json::Value;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn diskwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskwright"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary runs")
+}
+
+/// Standard output of a command that must succeed.
+fn text(arguments: &[&str]) -> String {
+    let done = diskwright(arguments);
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("text")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("export-{name}"));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a folder");
+    path
+}
+
+/// A log of six ticks: a disk with stored amounts, one foreign counter, a gap,
+/// and a second disk that comes late.
+fn log(name: &str) -> String {
+    let place = folder(name).join("log");
+    let series =
+        |counter: &str, instance: &str, scale| Series { counter: counter.into(), instance: instance.into(), scale };
+    let mut all = vec![
+        series("physical_disk.reads", "sda", 1.0),
+        series("physical_disk.read_time_s", "sda", 0.001),
+        series(r"foreign.\Thing(x)\Odd, of it", "", 1.0),
+    ];
+    let early = Arc::new(Schema { series: all.clone() });
+    all.push(series("physical_disk.reads", "sdb", 1.0));
+    let late = Arc::new(Schema { series: all });
+    let mut writer = Writer::create_or_append(&place, WriterOptions::bulk()).expect("a log");
+    for at in 0..6i64 {
+        let tick = Tick { time_ns: (1_700_000_000 + at) * SECOND, elapsed_ns: if at == 0 { 0 } else { SECOND as u64 } };
+        let odd = if at == 2 { f64::NAN } else { 0.5 + at as f64 };
+        let row = [10.0 * at as f64, 20.0, odd, 7.0];
+        let (schema, width) = if at < 4 { (&early, 3) } else { (&late, 4) };
+        let mut frame = Frame::new(schema.clone(), 1);
+        frame.push(tick, &row[..width]);
+        writer.push_frame(&frame).expect("writable");
+    }
+    writer.close().expect("writable");
+    place.to_str().expect("plain").to_owned()
+}
+
+#[test]
+fn catalogue_values_are_computed_and_foreign_ones_kept() {
+    let log = log("values");
+    let csv = text(&["export", &log, "--as", "csv"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 7);
+    assert!(lines[0].contains(",physical_disk.reads_per_s{sda},"), "{}", lines[0]);
+    assert!(lines[0].ends_with(r#","foreign.\Thing(x)\Odd, of it""#), "{}", lines[0]);
+    assert!(lines[3].ends_with(','), "a gap is an empty cell: {}", lines[3]);
+    let long = text(&["export", &log, "--as", "csv", "--long", "--counter", "physical_disk.reads_per_s"]);
+    // a rate of the first tick, of which no length is known, is a gap
+    assert!(long.contains("2023-11-14T22:13:20.000000Z,physical_disk.reads_per_s,sda,per_s,\r\n"), "{long}");
+    assert!(long.contains("2023-11-14T22:13:23.000000Z,physical_disk.reads_per_s,sda,per_s,30\r\n"), "{long}");
+    assert!(!long.contains("22:13:23.000000Z,physical_disk.reads_per_s,sdb"), "sdb is not there yet: {long}");
+    assert!(long.contains("22:13:24.000000Z,physical_disk.reads_per_s,sdb,per_s,7\r\n"), "{long}");
+}
+
+#[test]
+fn raw_is_what_the_log_holds() {
+    let log = log("raw");
+    let raw = text(&["export", &log, "--as", "csv", "--raw"]);
+    let header = raw.lines().next().expect("a header");
+    let expected = "time,physical_disk.reads{sda},physical_disk.read_time_s{sda},";
+    assert_eq!(header, format!("{expected}\"foreign.\\Thing(x)\\Odd, of it\",physical_disk.reads{{sdb}}"));
+    assert_eq!(raw.lines().nth(3), Some("2023-11-14T22:13:22.000000Z,20,0.02,,"));
+}
+
+#[test]
+fn counters_instances_and_times_are_chosen() {
+    let log = log("choice");
+    let of = |more: &[&str]| text(&[&["export", &log, "--as", "jsonl"], more].concat());
+    let objects = |text: String| text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect::<Vec<Value>>();
+    let late = objects(of(&["--instance", "sdb", "--counter", "*.reads", "--from", "2023-11-14T22:13:24Z"]));
+    assert_eq!(late.len(), 2);
+    assert_eq!(late[0]["physical_disk.reads{sdb}"], 7);
+    assert_eq!(late[0].as_object().map(serde_json::Map::len), Some(2));
+    let foreign = objects(of(&["--counter", "foreign.*"]));
+    assert!(foreign[2][r"foreign.\Thing(x)\Odd, of it"].is_null());
+    assert_eq!(foreign[3][r"foreign.\Thing(x)\Odd, of it"], 3.5);
+    let nt = objects(of(&["--counter", r"PhysicalDisk\Disk Reads/sec"]));
+    assert_eq!(nt[1]["physical_disk.reads_per_s{sda}"], 10);
+    for (wrong, code) in [("no.such", 2), ("memory.*", 1)] {
+        let done = diskwright(&["export", &log, "--as", "jsonl", "--counter", wrong]);
+        assert_eq!((done.status.code(), done.stdout.len()), (Some(code), 0), "{wrong}");
+    }
+}
+
+#[test]
+fn the_answer_says_what_was_written() {
+    let log = log("answer");
+    for (form, ending) in [("csv", "csv"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("prometheus", "txt")] {
+        let file = format!("{log}.{ending}");
+        fs::write(&file, "something older").expect("writable");
+        let answer = text(&["export", &log, "--as", form, "--counter", "physical_disk.reads", "-o", &file, "--json"]);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["schema"], "diskwright.export/1");
+        assert_eq!((&answer["format"], &answer["file"]), (&form.into(), &file.as_str().into()));
+        assert_eq!((&answer["series"], &answer["gaps"]), (&2.into(), &0.into()), "{form}");
+        assert_eq!(answer["values"], 8, "{form}");
+        assert_eq!(answer["bytes"], fs::metadata(&file).expect("written").len());
+        assert_eq!(answer["rows"], if ["csv", "jsonl"].contains(&form) { 6 } else { 8 }, "{form}");
+        assert_eq!(
+            (&answer["from"], &answer["to"]),
+            (&"2023-11-14T22:13:20.000Z".into(), &"2023-11-14T22:13:25.000Z".into())
+        );
+    }
+    let left: Vec<_> = fs::read_dir(Path::new(&log).parent().expect("a folder")).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 5, "the log, four files, nothing half made: {left:?}");
+}
+
+#[test]
+fn prometheus_text_ends_and_groups() {
+    let log = log("prometheus");
+    let text = text(&["export", &log, "--as", "prometheus"]);
+    assert!(text.ends_with("# EOF\n"));
+    let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    let mut once = types.clone();
+    once.dedup();
+    assert_eq!(types, once);
+    assert!(text.contains("diskwright_physical_disk_reads_total{device=\"sda\"} 150 1700000005.000\n"), "{text}");
+    assert!(text.contains("diskwright_physical_disk_reads_per_second{device=\"sdb\"} 7 1700000004.000\n"), "{text}");
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let log = log("usage");
+    let cases: &[&[&str]] = &[
+        &["--as", "xml"],
+        &[],
+        &["--as", "csv", "--json"],
+        &["--as", "csv", "--long", "--wide"],
+        &["--as", "prometheus", "--wide"],
+        &["--as", "jsonl", "--long"],
+        &["--as", "csv", "--from", "soon"],
+    ];
+    for more in cases {
+        let done = diskwright(&[&["export", &log], *more].concat());
+        assert_eq!((done.status.code(), done.stdout.len()), (Some(2), 0), "{more:?}");
+    }
+    let done = diskwright(&["export", &log, "--as", "csv", "-o", "/no/such/folder/x.csv"]);
+    assert_eq!(done.status.code(), Some(1));
+}
