@@ -91,7 +91,7 @@ fn small() -> Data {
     vec![
         (column("physical_disk.reads", "sda"), vec![Some(10.0), Some(f64::NAN), Some(5.5)]),
         (column("physical_disk.reads_per_s", "sda"), vec![Some(0.1), Some(0.0), None]),
-        (column(r#"foreign.\Odd, "name"(a b)\% x"#, "Gerät \"1\"\n"), vec![None, None, Some(-0.0)]),
+        (column(r#"foreign.\Odd, "n"(a b)\% x"#, "Gerät \"1\"\n"), vec![None, None, Some(-0.0)]),
     ]
 }
 
@@ -99,7 +99,7 @@ fn small() -> Data {
 fn csv_has_empty_cells_for_gaps_and_quotes_by_rfc_4180() {
     let text = text(Format::Csv, &small(), 3);
     let lines: Vec<&str> = text.split("\r\n").collect();
-    let odd = "\"foreign.\\Odd, \"\"name\"\"(a b)\\% x{Gerät \"\"1\"\"\n}\"";
+    let odd = "\"foreign.\\Odd, \"\"n\"\"(a b)\\% x{Gerät \"\"1\"\"\n}\"";
     assert_eq!(lines[0], format!("time,physical_disk.reads{{sda}},physical_disk.reads_per_s{{sda}},{odd}"));
     assert_eq!(lines[1], "2023-11-14T22:13:20.123456Z,10,0.1,");
     assert_eq!(lines[2], "2023-11-14T22:13:21.123456Z,,0,");
@@ -139,9 +139,9 @@ fn json_lines_are_objects_with_nulls() {
 
 #[test]
 fn prometheus_text_goes_series_by_series_and_counts_up() {
-    let expected = r#"# TYPE diskwright_foreign_odd_name_a_b_percent_x gauge
-# HELP diskwright_foreign_odd_name_a_b_percent_x A counter of another tool.
-diskwright_foreign_odd_name_a_b_percent_x{counter="foreign.\\Odd, \"name\"(a b)\\% x",name="Gerät \"1\"\n"} -0 1700000002.123
+    let expected = r#"# TYPE diskwright_foreign_odd_n_a_b_percent_x gauge
+# HELP diskwright_foreign_odd_n_a_b_percent_x A counter of another tool.
+diskwright_foreign_odd_n_a_b_percent_x{counter="foreign.\\Odd, \"n\"(a b)\\% x",name="Gerät \"1\"\n"} -0 1700000002.123
 # TYPE diskwright_physical_disk_reads counter
 # HELP diskwright_physical_disk_reads Says \"something\" \\ here.
 diskwright_physical_disk_reads_total{device="sda"} 10 1700000000.123
