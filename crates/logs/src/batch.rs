@@ -91,6 +91,11 @@ impl<'a> Batch<'a> {
         self.skips.add(at, because);
     }
 
+    /// What was counted elsewhere.
+    pub fn skip_all(&mut self, skips: Skips) {
+        self.skips.add_all(skips);
+    }
+
     /// A note, after the ticks that were handed over before it.
     pub fn note(&mut self, note: Note) {
         self.begin(note.time_ns);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::LogError;
+use crate::pcp::files;
 
 /// Bytes of the beginning that formats are recognised by.
 pub const HEAD: usize = 64 << 10;
@@ -46,6 +47,7 @@ impl<R: Read> Read for Counted<R> {
 
 impl Input {
     /// Opens a file; `-` is standard input. gzip, zstd and xz are unpacked on the way.
+    /// The base name of a PCP archive, which is no file, stands for its `.meta`.
     ///
     /// # Errors
     /// When the system refuses, or a compressed file is broken at its beginning.
@@ -57,6 +59,8 @@ impl Input {
             let raw = Counted { inner: io::stdin(), taken: Arc::clone(&taken) };
             return Input::of(name, None, Box::new(raw), None, taken);
         }
+        let of_base = if path.exists() { None } else { files::of_base(path) };
+        let path = of_base.as_deref().unwrap_or(path);
         let file = File::open(path).map_err(error)?;
         let found = file.metadata().map_err(error)?;
         if found.is_dir() {

@@ -9,6 +9,7 @@ mod batch;
 mod error;
 mod input;
 pub mod nt;
+pub mod pcp;
 mod perfmon;
 pub mod prometheus;
 mod skips;
@@ -70,7 +71,7 @@ pub const FORMATS: &[&Format] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
-];
+, &pcp::FORMAT];
 
 /// Reads one log of any known format from beginning to end.
 ///

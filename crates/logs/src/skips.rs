@@ -39,6 +39,19 @@ impl Skips {
         }
     }
 
+    /// All that another counted.
+    pub fn add_all(&mut self, other: Skips) {
+        for skipped in other.found {
+            let (because, times) = (skipped.because.clone(), skipped.times - 1);
+            self.add(skipped.at, skipped.because);
+            match self.by_reason.get(&because) {
+                Some(&index) => self.found[index].times += times,
+                None => self.others += times,
+            }
+        }
+        self.others += other.others;
+    }
+
     /// All of it, in order of first appearance.
     pub fn finish(mut self) -> Vec<Skipped> {
         if self.others > 0 {

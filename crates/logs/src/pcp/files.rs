@@ -1,0 +1,87 @@
+//! The files of an archive: NAME.meta, NAME.index and the volumes NAME.0,
+//! NAME.1, …, each perhaps packed.
+
+use std::path::{Path, PathBuf};
+
+use crate::LogError;
+
+/// Endings that packed files have behind their own.
+pub(crate) const PACKED: [&str; 4] = ["", ".xz", ".zst", ".gz"];
+
+/// What belongs to an archive.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub meta: PathBuf,
+    /// In order of their numbers.
+    pub volumes: Vec<PathBuf>,
+}
+
+/// The file NAME.meta of a base name that is no file itself, packed or not.
+pub(crate) fn of_base(path: &Path) -> Option<PathBuf> {
+    PACKED.iter().map(|p| with(path, &format!(".meta{p}"))).find(|p| p.is_file())
+}
+
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Splits NAME.0.xz into NAME and `0`.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let plain = PACKED[1..].iter().find_map(|p| name.strip_suffix(p)).unwrap_or(name);
+    let (base, part) = plain.rsplit_once('.')?;
+    let is_number = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    (matches!(part, "meta" | "index") || is_number).then_some((base, part))
+}
+
+/// The files of the archive that one of them belongs to.
+///
+/// # Errors
+/// When `.meta` or every volume is missing, or the folder cannot be read.
+pub(super) fn find(path: &Path) -> Result<Files, LogError> {
+    let shown = path.display().to_string();
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let Some((base, _)) = split(name) else {
+        let why = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index: its fellows are not found";
+        return Err(LogError::broken(&shown, "name", why));
+    };
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let meta = of_base(&folder.join(base)).ok_or_else(|| {
+        let why = format!("{base}.meta is not beside it; an archive is {base}.0, {base}.meta and {base}.index");
+        LogError::broken(&shown, "archive", why)
+    })?;
+    let mut volumes: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|e| LogError::io(&shown, e))? {
+        let entry = entry.map_err(|e| LogError::io(&shown, e))?.path();
+        let Some((of, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split) else { continue };
+        if let (true, Ok(number)) = (of == base, part.parse()) {
+            // one that lies there both packed and not counts once
+            match volumes.iter_mut().find(|(n, _)| *n == number) {
+                Some((_, known)) if entry < *known => *known = entry,
+                Some(_) => {}
+                None => volumes.push((number, entry)),
+            }
+        }
+    }
+    volumes.sort();
+    if volumes.is_empty() {
+        return Err(LogError::broken(&shown, "archive", format!("no volume ({base}.0, …) is beside it")));
+    }
+    Ok(Files { meta, volumes: volumes.into_iter().map(|(_, path)| path).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        assert_eq!(split("20261122.0"), Some(("20261122", "0")));
+        assert_eq!(split("a.b.12.xz"), Some(("a.b", "12")));
+        assert_eq!(split("x.meta.zst"), Some(("x", "meta")));
+        for no in ["x", "x.log", "x.", "x.-1", "x.0x"] {
+            assert_eq!(split(no), None, "{no}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Which counter a metric is. The catalogue names the metrics, the archive
+//! gives their units; `special.toml` holds the few that neither settles.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use diskwright_base::{Catalogue, Counter, catalogue};
+use serde::Deserialize;
+
+use super::meta::{Metric, Semantics};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Special {
+    sum: Vec<String>,
+    instance: Vec<ByInstance>,
+    unit: Vec<Unit>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByInstance {
+    metric: String,
+    instance: String,
+    counter: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unit {
+    metrics: Vec<String>,
+    /// Bytes of one; without it they are pages.
+    bytes: Option<f64>,
+    #[allow(dead_code, reason = "for the reader of the file")]
+    source: String,
+}
+
+fn special() -> &'static Special {
+    static SPECIAL: OnceLock<Special> = OnceLock::new();
+    SPECIAL.get_or_init(|| toml::from_str(include_str!("special.toml")).expect("built-in data is valid"))
+}
+
+/// How a metric's values become cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// As they are.
+    Level,
+    /// What was added in the tick.
+    Total,
+    /// What was added, a second.
+    Rate,
+}
+
+/// A counter that a metric gives.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub counter: String,
+    pub how: How,
+    pub scale: f64,
+    /// Other metrics add to the same counter.
+    pub is_sum: bool,
+    /// The only instance that it is about.
+    pub instance: Option<&'static str>,
+}
+
+/// What is done with a metric.
+#[derive(Clone, Debug)]
+pub(super) enum Use {
+    /// Columns, one an instance and target.
+    Series(Vec<Target>),
+    /// A number of the process table.
+    Process(&'static str),
+    /// Nothing; the reason is told once for all metrics of the kind.
+    Nothing(&'static str),
+}
+
+/// What is done with each metric, in their order. `page_bytes` is the size of a page.
+pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<Use> {
+    let by_name: HashMap<&str, &Metric> = metrics.iter().map(|m| (m.name.as_str(), m)).collect();
+    let named = named();
+    metrics.iter().map(|m| of_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
+}
+
+/// The catalogue's counters by metric.
+fn named() -> HashMap<&'static str, Vec<&'static Counter>> {
+    let mut found: HashMap<&str, Vec<&Counter>> = HashMap::new();
+    for counter in Catalogue::builtin().counters() {
+        for name in &counter.names.pcp {
+            found.entry(name).or_default().push(counter);
+        }
+    }
+    found
+}
+
+/// Fields of the process table, by the last words of the metric behind
+/// `proc.` or `hotproc.`.
+pub(super) const PROCESS_FIELDS: &[&str] = &[
+    "psinfo.utime",
+    "psinfo.stime",
+    "psinfo.maj_flt",
+    "psinfo.delayacct_blkio_time",
+    "psinfo.rss",
+    "psinfo.sname",
+    "psinfo.cgroups",
+    "psinfo.wchan_s",
+    "memory.vmswap",
+    "io.read_bytes",
+    "io.write_bytes",
+    "io.rchar",
+    "io.wchar",
+    "io.syscr",
+    "io.syscw",
+];
+
+fn of_metric(
+    metric: &Metric,
+    counters: Option<&Vec<&'static Counter>>,
+    by_name: &HashMap<&str, &Metric>,
+    page_bytes: Option<f64>,
+) -> Use {
+    for prefix in ["proc.", "hotproc."] {
+        if let Some(rest) = metric.name.strip_prefix(prefix)
+            && metric.name != "proc.nprocs"
+        {
+            let field = PROCESS_FIELDS.iter().find(|f| **f == rest);
+            return field
+                .map_or(Use::Nothing("process metrics that the process table has no place for"), |f| Use::Process(f));
+        }
+    }
+    if !metric.kind.is_number() {
+        return Use::Nothing("metrics whose values are no numbers");
+    }
+    if metric.name.starts_with("pmcd.") {
+        return Use::Nothing("metrics about the collector itself");
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    for counter in counters.into_iter().flatten() {
+        if !is_beaten(metric, counter, by_name) {
+            targets.extend(target(metric, counter, page_bytes));
+        }
+    }
+    if targets.is_empty() {
+        targets.push(foreign(metric));
+    }
+    Use::Series(targets)
+}
+
+/// True where another metric of the archive brings the same counter better.
+fn is_beaten(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric>) -> bool {
+    let better = counter.names.pcp.iter().take_while(|n| **n != metric.name);
+    let is_sum = special().sum.contains(&counter.id);
+    !is_sum && better.filter_map(|n| by_name.get(n.as_str())).any(|other| other.indom == metric.indom)
+}
+
+/// The counter's target, where the metric's meaning and unit fit.
+fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<Target> {
+    let grows = metric.semantics == Semantics::Counter;
+    let how = match counter.kind {
+        catalogue::Kind::Total if grows => How::Total,
+        catalogue::Kind::Rate | catalogue::Kind::BusyFraction if grows => How::Rate,
+        catalogue::Kind::Total => return None,
+        _ if grows => return None,
+        _ => How::Level,
+    };
+    let per_time = i8::from(how == How::Rate);
+    let unit = special().unit.iter().find(|u| u.metrics.contains(&metric.name));
+    let scale = match unit {
+        Some(unit) => unit.bytes.or(page_bytes)?,
+        None if metric.units.are(&counter.unit, per_time) => metric.units.factor()?,
+        None => return None,
+    };
+    let instance = special().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
+    let instance = instance.map(|i| i.instance.as_str());
+    let is_sum = special().sum.contains(&counter.id);
+    Some(Target { counter: counter.id.clone(), how, scale, is_sum, instance })
+}
+
+fn foreign(metric: &Metric) -> Target {
+    let how = if metric.semantics == Semantics::Counter { How::Rate } else { How::Level };
+    Target { counter: format!("foreign.{}", metric.name), how, scale: 1.0, is_sum: false, instance: None }
+}
+
+impl Target {
+    /// The catalogue knows it.
+    pub fn is_known(&self) -> bool {
+        !self.counter.starts_with("foreign.")
+    }
+
+    /// Instance of ours for an instance of PCP's; `None` where this target is
+    /// not about it.
+    pub fn instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {
+        if let Some(only) = self.instance {
+            return (name == Some(only)).then_some("");
+        }
+        Some(match name {
+            None if self.counter.starts_with("processor.") => "_total",
+            None => "",
+            Some(name) => name,
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! The `.meta` file: what each metric is, and how the names of instances
+//! change over time. Labels and help texts are not needed and passed over.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use super::records::{Fault, Fields, Records};
+use super::units::Units;
+use super::values::Kind;
+use crate::Skips;
+
+/// Descriptors that are kept at most.
+const MOST_METRICS: usize = 1 << 17;
+/// Instances of all domains that are kept at most.
+const MOST_INSTANCES: usize = 1 << 20;
+/// The instance domain of a metric of one value.
+pub(super) const SINGULAR: u32 = u32::MAX;
+
+const DESCRIPTOR: u32 = 1;
+const INDOM_V2: u32 = 2;
+const INDOM: u32 = 5;
+const INDOM_DELTA: u32 = 6;
+
+/// A metric's descriptor.
+#[derive(Clone, Debug)]
+pub(super) struct Metric {
+    pub pmid: u32,
+    pub name: String,
+    pub kind: Kind,
+    pub indom: u32,
+    pub semantics: Semantics,
+    pub units: Units,
+}
+
+/// What a metric's value means over time (`PM_SEM_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Semantics {
+    /// Grows; what counts is its growth.
+    Counter,
+    /// A level at the moment.
+    Instant,
+    /// A level that stays until it changes.
+    Discrete,
+}
+
+/// All descriptors of a `.meta` file whose label was taken. What is broken
+/// ends the list; it is told in `skips`.
+pub(super) fn metrics(records: &mut Records<impl Read>, file: &str, skips: &mut Skips) -> Vec<Metric> {
+    let mut found: Vec<Metric> = Vec::new();
+    let mut places: HashMap<u32, usize> = HashMap::new();
+    loop {
+        match records.next() {
+            Ok(true) => {}
+            Ok(false) => return found,
+            Err(fault) => {
+                tell(records, &fault, file, skips);
+                return found;
+            }
+        }
+        let mut fields = Fields(records.body());
+        if fields.u32() != Some(DESCRIPTOR) {
+            continue;
+        }
+        let metric = descriptor(fields);
+        let at = || format!("{file}, byte {}", records.from());
+        match metric {
+            None => skips.add(at(), "a metric's descriptor that is not understood"),
+            Some(metric) if places.contains_key(&metric.pmid) => {
+                if !found.iter().any(|m| m.name == metric.name && m.kind == metric.kind) {
+                    skips.add(at(), "a second descriptor of a metric; the first counts");
+                }
+            }
+            Some(_) if found.len() >= MOST_METRICS => skips.add(at(), "more metrics than are followed"),
+            Some(metric) => {
+                places.insert(metric.pmid, found.len());
+                found.push(metric);
+            }
+        }
+    }
+}
+
+/// Tells why a file is not read further.
+pub(super) fn tell(records: &Records<impl Read>, fault: &Fault, file: &str, skips: &mut Skips) {
+    skips.add(format!("{file}, byte {}", records.from()), format!("{}; the rest is not read", fault.text()));
+}
+
+fn descriptor(mut fields: Fields<'_>) -> Option<Metric> {
+    let pmid = fields.u32()?;
+    let kind = Kind::of(fields.i32()?);
+    let indom = fields.u32()?;
+    let semantics = match fields.u32()? {
+        1 => Semantics::Counter,
+        3 => Semantics::Instant,
+        4 => Semantics::Discrete,
+        _ => return None,
+    };
+    let units = Units::unpack(fields.u32()?);
+    if fields.u32()? == 0 {
+        return None;
+    }
+    let length = fields.u32()? as usize;
+    let name = std::str::from_utf8(fields.bytes(length)?).ok()?.to_owned();
+    Some(Metric { pmid, name, kind, indom, semantics, units })
+}
+
+/// One instance domain as it stands: its instances by number, and their names.
+#[derive(Default)]
+struct Domain {
+    time_ns: i64,
+    /// Number, place and length of the name in `table`, by number.
+    instances: Vec<(u32, u32, u32)>,
+    table: Vec<u8>,
+    /// Counts the changes.
+    generation: u64,
+}
+
+impl Domain {
+    fn name(&self, instance: u32) -> Option<&[u8]> {
+        let at = self.instances.binary_search_by_key(&instance, |i| i.0).ok()?;
+        let (_, from, length) = self.instances[at];
+        self.table.get(from as usize..(from + length) as usize)
+    }
+
+    fn put(&mut self, instance: u32, name: &[u8]) {
+        let place = (instance, self.table.len() as u32, name.len() as u32);
+        self.table.extend_from_slice(name);
+        match self.instances.binary_search_by_key(&instance, |i| i.0) {
+            Ok(at) => self.instances[at] = place,
+            Err(at) => self.instances.insert(at, place),
+        }
+    }
+
+    fn remove(&mut self, instance: u32) {
+        if let Ok(at) = self.instances.binary_search_by_key(&instance, |i| i.0) {
+            self.instances.remove(at);
+        }
+    }
+
+    /// Gives room back that names of the past take.
+    fn tidy(&mut self) {
+        let used: usize = self.instances.iter().map(|i| i.2 as usize).sum();
+        if self.table.len() < 2 * used + 4096 {
+            return;
+        }
+        let old = std::mem::take(&mut self.table);
+        for (_, from, length) in &mut self.instances {
+            let name = old.get(*from as usize..(*from + *length) as usize).unwrap_or_default();
+            *from = self.table.len() as u32;
+            self.table.extend_from_slice(name);
+        }
+    }
+}
+
+/// A record that changes a domain.
+struct Change {
+    time_ns: i64,
+    indom: u32,
+    is_delta: bool,
+    /// Instances and their names; `None` is one that goes.
+    entries: Vec<(u32, Option<Vec<u8>>)>,
+}
+
+fn change(body: &[u8], version: u8) -> Option<Change> {
+    let mut fields = Fields(body);
+    let tag = fields.u32()?;
+    let time_ns = fields.time(version)?;
+    let indom = fields.u32()?;
+    let count = fields.u32()? as usize;
+    let mut numbers = Fields(fields.bytes(count.checked_mul(4)?)?);
+    let mut offsets = Fields(fields.bytes(count.checked_mul(4)?)?);
+    let table = fields.0;
+    let mut entries = Vec::with_capacity(count);
+    while let (Some(number), Some(offset)) = (numbers.u32(), offsets.i32()) {
+        let name = match usize::try_from(offset) {
+            Ok(from) => Some(table.get(from..)?.split(|&b| b == 0).next()?.to_vec()),
+            Err(_) if tag == INDOM_DELTA => None,
+            Err(_) => return None,
+        };
+        entries.push((number, name));
+    }
+    Some(Change { time_ns, indom, is_delta: tag == INDOM_DELTA, entries })
+}
+
+/// The instance domains, followed through time.
+pub(super) struct Indoms<R> {
+    records: Records<R>,
+    file: String,
+    version: u8,
+    next: Option<Change>,
+    ended: bool,
+    domains: HashMap<u32, Domain>,
+    instances: usize,
+}
+
+impl<R: Read> Indoms<R> {
+    /// Over a `.meta` file whose label was taken.
+    pub fn new(records: Records<R>, file: &str, version: u8) -> Indoms<R> {
+        let domains = HashMap::new();
+        Indoms { records, file: file.to_owned(), version, next: None, ended: false, domains, instances: 0 }
+    }
+
+    /// Goes on to a moment: what was recorded up to then is in force.
+    pub fn advance(&mut self, time_ns: i64, skips: &mut Skips) {
+        loop {
+            let Some(change) = self.next.take().or_else(|| self.read(skips)) else { return };
+            if change.time_ns > time_ns {
+                self.next = Some(change);
+                return;
+            }
+            self.apply(change, skips);
+        }
+    }
+
+    fn read(&mut self, skips: &mut Skips) -> Option<Change> {
+        while !self.ended {
+            let version = self.version;
+            match self.records.next() {
+                Ok(true) => {
+                    let body = self.records.body();
+                    if !matches!(Fields(body).u32(), Some(INDOM_V2 | INDOM | INDOM_DELTA)) {
+                        continue;
+                    }
+                    if let Some(change) = change(body, version) {
+                        return Some(change);
+                    }
+                    let at = format!("{}, byte {}", self.file, self.records.from());
+                    skips.add(at, "an instance domain that is not understood");
+                }
+                // the descriptors' reader has told what is broken
+                Ok(false) | Err(_) => self.ended = true,
+            }
+        }
+        None
+    }
+
+    fn apply(&mut self, change: Change, skips: &mut Skips) {
+        let at = || format!("{}, domain {:#x}", self.file, change.indom);
+        let domain = self.domains.entry(change.indom).or_default();
+        if domain.generation > 0 && change.time_ns < domain.time_ns {
+            skips.add(at(), "an instance domain that is older than the one before");
+            return;
+        }
+        self.instances -= domain.instances.len();
+        if !change.is_delta {
+            domain.instances.clear();
+            domain.table.clear();
+        }
+        for (number, name) in &change.entries {
+            match name {
+                Some(name) if self.instances + domain.instances.len() < MOST_INSTANCES => domain.put(*number, name),
+                Some(_) => skips.add(at(), "more instances than are followed"),
+                None => domain.remove(*number),
+            }
+        }
+        domain.tidy();
+        domain.time_ns = change.time_ns;
+        domain.generation += 1;
+        self.instances += domain.instances.len();
+    }
+
+    /// Name of an instance.
+    pub fn name(&self, indom: u32, instance: u32) -> Option<String> {
+        let name = self.domains.get(&indom)?.name(instance)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// True where the instance has this name now.
+    pub fn is_named(&self, indom: u32, instance: u32, name: &str) -> bool {
+        self.domains.get(&indom).and_then(|d| d.name(instance)).is_some_and(|n| n == name.as_bytes())
+    }
+
+    /// A number that grows with each change of the domain.
+    pub fn generation(&self, indom: u32) -> u64 {
+        self.domains.get(&indom).map_or(0, |d| d.generation)
+    }
+
+    /// All instances' names, by number.
+    pub fn names(&self, indom: u32) -> Vec<String> {
+        let Some(domain) = self.domains.get(&indom) else { return Vec::new() };
+        let name = |i: &(u32, u32, u32)| Some(String::from_utf8_lossy(domain.name(i.0)?).into_owned());
+        domain.instances.iter().filter_map(name).collect()
+    }
+}

@@ -1,0 +1,206 @@
+//! Performance Co-Pilot archives, versions 2 and 3, read from their public
+//! specification (LOGARCHIVE(5)). An archive is several files: values in
+//! volumes (NAME.0, NAME.1, …), what they mean in NAME.meta, and an index that
+//! is not needed to read all of it.
+
+pub(crate) mod files;
+mod mapping;
+mod meta;
+mod processes;
+mod records;
+mod rows;
+mod survey;
+mod units;
+mod values;
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Cursor, Read};
+
+use mapping::Use;
+use meta::{Indoms, Metric};
+use records::{Label, Records};
+
+use crate::{Batch, Format, Head, Input, LogError, Options, Skips};
+
+/// This format.
+pub const FORMAT: Format = Format {
+    id: "pcp",
+    title: "Performance Co-Pilot archive (versions 2 and 3)",
+    explain: "Any of NAME, NAME.0, NAME.meta or NAME.index, packed or not; all volumes are read. Metrics are mapped \
+              by name, their units are those of the archive, counters become what they grew by, mark records are \
+              gaps. Others are kept as foreign.METRIC (counters a second). Processes become process tables. Labels, \
+              help texts, strings and event records are not read. Record with pmlogger, disk.dev, disk.dm, disk.md, \
+              kernel, mem.util, mem.vmstat, network.interface, filesys and hinv among its metrics.",
+    recognise: |head: &Head<'_>| records::version_of(head.bytes).is_some(),
+    read,
+};
+
+/// Makes a stream from its beginning, once more each time.
+type Open<'a> = dyn Fn() -> Result<Box<dyn Read>, LogError> + 'a;
+
+/// A file of the archive: what errors call it, and how to open it.
+struct Part<'a> {
+    name: String,
+    open: Box<Open<'a>>,
+}
+
+fn read(input: &mut Input, _options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let Some(path) = input.path() else {
+        let why = "a PCP archive is several files; give its name instead of standard input";
+        return Err(input.broken("archive", why));
+    };
+    let files = files::find(path)?;
+    let part = |path: std::path::PathBuf| {
+        let name = path.display().to_string();
+        let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, Input::open(&path)?)) as Box<dyn Read>);
+        Part { name, open: Box::new(open) }
+    };
+    archive(&part(files.meta), &files.volumes.into_iter().map(part).collect::<Vec<_>>(), batch)
+}
+
+/// Reads an archive of bytes in memory: its `.meta` and its volumes. For tests
+/// and fuzzing; an ordinary archive is read by its name.
+///
+/// # Errors
+/// As [`crate::read`].
+pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let part = |name: String, bytes: &[u8]| {
+        let bytes = bytes.to_vec();
+        Part { name, open: Box::new(move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<dyn Read>)) }
+    };
+    let volumes: Vec<Part<'_>> = volumes.iter().enumerate().map(|(i, v)| part(format!("archive.{i}"), v)).collect();
+    archive(&part("archive.meta".into(), meta), &volumes, batch)
+}
+
+/// Opens a file and takes its label.
+fn begin(part: &Part<'_>) -> Result<(Records<Box<dyn Read>>, Label), LogError> {
+    let mut records = Records::new((part.open)()?);
+    let label = match records.next() {
+        Ok(true) => records::label(records.body()),
+        Ok(false) => None,
+        Err(fault) => return Err(LogError::broken(&part.name, "byte 0", fault.text())),
+    };
+    match label {
+        Some(label) => Ok((records, label)),
+        None => Err(LogError::broken(&part.name, "byte 0", "no label of a PCP archive of version 2 or 3")),
+    }
+}
+
+fn archive(meta: &Part<'_>, volumes: &[Part<'_>], batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let (mut records, label) = begin(meta)?;
+    let mut skips = Skips::default();
+    let metrics = meta::metrics(&mut records, &meta.name, &mut skips);
+    if metrics.is_empty() {
+        return Err(LogError::broken(&meta.name, "archive", "it describes no metric"));
+    }
+    let Some(first) = volumes.first() else {
+        return Err(LogError::broken(&meta.name, "archive", "it has no volume"));
+    };
+    let indoms = || Ok(Indoms::new(begin(meta)?.0, &meta.name, label.version));
+    let (mut beginning, of_first) = begin(first)?;
+    check(first, &of_first, meta, &label)?;
+    let survey = survey::look(&metrics, &mut beginning, &mut indoms()?, &label);
+    drop(beginning);
+    let uses = mapping::uses(&metrics, survey.page_bytes);
+    batch.skip_all(skips);
+    tell_unused(&metrics, &uses, meta, batch);
+    batch.topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
+    let mut reading = Reading {
+        version: label.version,
+        indoms: indoms()?,
+        rows: rows::Rows::new(&metrics, &uses, survey.mounts),
+        processes: processes::Processes::new(&metrics, &uses),
+        sets: Vec::new(),
+        skips: Skips::default(),
+    };
+    for volume in volumes {
+        // the first was checked, and an error in a later one loses only itself
+        let opened = begin(volume).and_then(|(records, of)| check(volume, &of, meta, &label).map(|()| records));
+        match opened {
+            Ok(records) => reading.volume(records, &volume.name, batch),
+            Err(error) => batch.skip(&volume.name, format!("a volume is left out: {error}")),
+        }
+        if batch.is_stopped() {
+            break;
+        }
+    }
+    reading.rows.close(batch);
+    batch.skip_all(reading.skips);
+    Ok(())
+}
+
+/// All files of an archive bear the same label.
+fn check(volume: &Part<'_>, of_volume: &Label, meta: &Part<'_>, of_meta: &Label) -> Result<(), LogError> {
+    if of_volume.is_with(of_meta) {
+        return Ok(());
+    }
+    let tell = |l: &Label| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
+    let why = format!(
+        "not of the archive of {}: here {}, there {}",
+        meta.name,
+        tell(of_volume),
+        if of_volume.start_ns == of_meta.start_ns {
+            tell(of_meta)
+        } else {
+            format!("{}, another start", tell(of_meta))
+        }
+    );
+    Err(LogError::broken(&volume.name, "label", why))
+}
+
+/// One line for each reason why metrics are not read.
+fn tell_unused(metrics: &[Metric], uses: &[Use], meta: &Part<'_>, batch: &mut Batch<'_>) {
+    let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (metric, what) in metrics.iter().zip(uses) {
+        if let Use::Nothing(because) = what {
+            unused.entry(because).or_default().push(&metric.name);
+        }
+    }
+    for (because, names) in unused {
+        for name in names {
+            batch.skip(format!("{}, {name}", meta.name), because);
+        }
+    }
+}
+
+/// The reading of all volumes.
+struct Reading<R> {
+    version: u8,
+    indoms: Indoms<R>,
+    rows: rows::Rows,
+    processes: processes::Processes,
+    sets: Vec<values::ValueSet>,
+    skips: Skips,
+}
+
+impl<R: Read> Reading<R> {
+    fn volume(&mut self, mut records: Records<impl Read>, name: &str, batch: &mut Batch<'_>) {
+        loop {
+            match records.next() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(fault) => {
+                    meta::tell(&records, &fault, name, &mut self.skips);
+                    return;
+                }
+            }
+            let body = records.body();
+            let at = || format!("{name}, byte {}", records.from());
+            let Some(time_ns) = values::sets(body, self.version, &mut self.sets) else {
+                batch.skip(at(), "a record whose numbers contradict its length");
+                continue;
+            };
+            if self.sets.is_empty() {
+                self.rows.mark(time_ns, batch);
+                self.processes.mark();
+                continue;
+            }
+            self.indoms.advance(time_ns, &mut self.skips);
+            self.rows.record(time_ns, &self.sets, body, &self.indoms, &at, batch);
+            self.processes.record(time_ns, &self.sets, body, &self.indoms, batch);
+            if batch.is_stopped() {
+                return;
+            }
+        }
+    }
+}

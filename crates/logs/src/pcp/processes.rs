@@ -1,0 +1,199 @@
+//! Process tables from `proc.*` and `hotproc.*`: what each process did between
+//! two looks, ten seconds apart or more. They are no series, for processes
+//! come and go too fast for columns.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use diskwright_base::{Note, ProcessRow, ProcessTable};
+
+use super::mapping::Use;
+use super::meta::{Indoms, Metric, Semantics};
+use super::values::{Number, ValueSet};
+use crate::Batch;
+
+/// Least time between two tables, nanoseconds.
+const BEAT_NS: i64 = 10_000_000_000;
+/// Processes that are followed at most.
+const MOST: usize = 1 << 16;
+/// Rows of a table.
+const ROWS: usize = 50;
+
+/// Numbers of a process, by field.
+#[derive(Default)]
+struct Process {
+    name: String,
+    /// Growth since the last table, and over how long, by field.
+    grown: HashMap<&'static str, (f64, i64)>,
+    before: HashMap<&'static str, (Number, i64)>,
+    levels: HashMap<&'static str, f64>,
+    cgroup: String,
+    waits_in: Option<String>,
+    /// Looks at its state, and those that found it blocked.
+    looks: u32,
+    blocked: u32,
+    seen: bool,
+}
+
+/// The processes of an archive.
+pub(super) struct Processes {
+    fields: HashMap<u32, (Metric, &'static str)>,
+    processes: HashMap<u32, Process>,
+    told_ns: Option<i64>,
+}
+
+impl Processes {
+    pub fn new(metrics: &[Metric], uses: &[Use]) -> Processes {
+        let of = |(metric, what): (&Metric, &Use)| match what {
+            Use::Process(field) => Some((metric.pmid, (metric.clone(), *field))),
+            _ => None,
+        };
+        let fields = metrics.iter().zip(uses).filter_map(of).collect();
+        Processes { fields, processes: HashMap::new(), told_ns: None }
+    }
+
+    /// A mark record: nothing is known of what was before.
+    pub fn mark(&mut self) {
+        self.processes.clear();
+        self.told_ns = None;
+    }
+
+    /// A record; a table goes out where it is time.
+    pub fn record<R: Read>(
+        &mut self,
+        time_ns: i64,
+        sets: &[ValueSet],
+        body: &[u8],
+        indoms: &Indoms<R>,
+        batch: &mut Batch<'_>,
+    ) {
+        let mut any = false;
+        for set in sets {
+            if let Some((metric, field)) = self.fields.get(&set.pmid) {
+                any = true;
+                take(&mut self.processes, metric, field, set, body, indoms, time_ns);
+            }
+        }
+        if !any {
+            return;
+        }
+        match self.told_ns {
+            None => self.told_ns = Some(time_ns),
+            Some(told) if time_ns.saturating_sub(told) >= BEAT_NS => {
+                self.tell(time_ns, batch);
+                self.told_ns = Some(time_ns);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn tell(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+        let mut rows: Vec<ProcessRow> = self.processes.iter().filter_map(|(pid, p)| row(*pid, p)).collect();
+        let weight = |r: &ProcessRow| {
+            let bytes = r.read_bytes_per_s.unwrap_or(0.0) + r.write_bytes_per_s.unwrap_or(0.0);
+            r.processor + r.blocked_share + r.block_delay.unwrap_or(0.0) + bytes * 1e-6
+        };
+        rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
+        rows.truncate(ROWS);
+        let elapsed_s = self.told_ns.map_or(0.0, |told| (time_ns - told) as f64 * 1e-9);
+        let table = ProcessTable { elapsed_s, unreadable: 0, rows };
+        if let (false, Ok(text)) = (table.rows.is_empty(), serde_json::to_string(&table)) {
+            batch.note(Note::new(time_ns, Note::PROCESSES, text));
+        }
+        // those that were not seen since the last table have ended
+        self.processes.retain(|_, p| std::mem::take(&mut p.seen));
+        for process in self.processes.values_mut() {
+            process.grown.clear();
+            (process.looks, process.blocked) = (0, 0);
+        }
+    }
+}
+
+fn take<R: Read>(
+    processes: &mut HashMap<u32, Process>,
+    metric: &Metric,
+    field: &'static str,
+    set: &ValueSet,
+    body: &[u8],
+    indoms: &Indoms<R>,
+    time_ns: i64,
+) {
+    for (instance, place) in set.values(body) {
+        if processes.len() >= MOST && !processes.contains_key(&instance) {
+            continue;
+        }
+        let process = processes.entry(instance).or_default();
+        process.seen = true;
+        if !process.name.is_empty() && !indoms.is_named(metric.indom, instance, &process.name) {
+            // the number of one that ended was given to another
+            *process = Process { seen: true, ..Process::default() };
+        }
+        if process.name.is_empty() {
+            process.name = indoms.name(metric.indom, instance).unwrap_or_default();
+        }
+        match field {
+            "psinfo.sname" => {
+                process.looks += 1;
+                process.blocked += u32::from(set.text(body, place).is_some_and(|s| s.starts_with('D')));
+            }
+            "psinfo.cgroups" => process.cgroup = set.text(body, place).map(|t| group(&t)).unwrap_or_default(),
+            "psinfo.wchan_s" => process.waits_in = set.text(body, place).map(|t| t.into_owned()),
+            _ => {
+                let factor = metric.units.factor().unwrap_or(f64::NAN);
+                let Some(number) = set.number(body, place, metric.kind) else { continue };
+                if metric.semantics != Semantics::Counter {
+                    process.levels.insert(field, number.as_f64() * factor);
+                    continue;
+                }
+                let before = process.before.insert(field, (number, time_ns));
+                if let Some((before, before_ns)) = before.filter(|(_, ns)| *ns < time_ns)
+                    && let Some(grown) = number.grown(before, metric.kind)
+                {
+                    let sum = process.grown.entry(field).or_default();
+                    *sum = (sum.0 + grown * factor, sum.1 + (time_ns - before_ns));
+                }
+            }
+        }
+    }
+}
+
+/// The group that bears I/O accounting, out of `hierarchy:controllers:path;…`.
+fn group(text: &str) -> String {
+    let parts = || text.split(';').filter_map(|p| p.rsplit_once(':'));
+    let wanted = parts().find(|(c, _)| c.contains("blkio")).or_else(|| parts().next());
+    wanted.map_or_else(|| "/".to_owned(), |(_, path)| path.to_owned())
+}
+
+/// A row; `None` for one that did nothing.
+fn row(pid: u32, process: &Process) -> Option<ProcessRow> {
+    let rate = |field: &str| {
+        let (grown, span_ns) = *process.grown.get(field)?;
+        (span_ns > 0).then(|| grown / (span_ns as f64 * 1e-9))
+    };
+    let system = rate("psinfo.stime").unwrap_or(0.0);
+    // PCP names an instance by pid and command line
+    let command = process.name.split_once(' ').map_or(process.name.as_str(), |(_, command)| command);
+    let command = command.split(' ').next().unwrap_or(command);
+    let row = ProcessRow {
+        pid,
+        name: command.trim_matches(['(', ')']).rsplit('/').next().unwrap_or(command).to_owned(),
+        cgroup: if process.cgroup.is_empty() { "/".into() } else { process.cgroup.clone() },
+        processor: rate("psinfo.utime").unwrap_or(0.0) + system,
+        processor_system: system,
+        read_bytes_per_s: rate("io.read_bytes"),
+        write_bytes_per_s: rate("io.write_bytes"),
+        asked_read_bytes_per_s: rate("io.rchar"),
+        asked_write_bytes_per_s: rate("io.wchar"),
+        read_calls_per_s: rate("io.syscr"),
+        write_calls_per_s: rate("io.syscw"),
+        major_faults_per_s: rate("psinfo.maj_flt").unwrap_or(0.0),
+        block_delay: rate("psinfo.delayacct_blkio_time"),
+        blocked_share: if process.looks > 0 { f64::from(process.blocked) / f64::from(process.looks) } else { 0.0 },
+        waits_in: process.waits_in.clone().filter(|w| !w.is_empty() && w != "0"),
+        resident_bytes: process.levels.get("psinfo.rss").copied().unwrap_or(0.0),
+        swapped_bytes: process.levels.get("memory.vmswap").copied(),
+    };
+    let did = [row.processor, row.blocked_share, row.major_faults_per_s, row.block_delay.unwrap_or(0.0)];
+    let asked = [row.asked_read_bytes_per_s, row.asked_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];
+    (did.iter().any(|v| *v > 0.0) || asked.iter().flatten().any(|v| *v > 0.0)).then_some(row)
+}

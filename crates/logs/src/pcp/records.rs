@@ -1,0 +1,196 @@
+//! The archive's files as records: a length, a body, the same length again.
+//! Everything is big-endian. Nothing is believed: a length takes memory only
+//! as its bytes arrive.
+
+use std::io::{self, Read};
+
+/// A longer record is no record: the largest real ones (tens of thousands of
+/// processes) stay far below.
+const MOST: u32 = 64 << 20;
+
+/// Why a record could not be had.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The file ended inside a record, as it does when the logger was killed.
+    Cut,
+    /// The file cannot be framed from here on.
+    Broken(&'static str),
+    /// The system refused, or the packing is broken.
+    Io(io::Error),
+}
+
+impl Fault {
+    /// In words.
+    pub fn text(&self) -> String {
+        match self {
+            Fault::Cut => "the file ends inside a record".into(),
+            Fault::Broken(why) => (*why).into(),
+            Fault::Io(e) => e.to_string(),
+        }
+    }
+}
+
+/// Reads records one by one.
+pub(super) struct Records<R> {
+    inner: R,
+    at: u64,
+    /// Where the record in `body` begins.
+    from: u64,
+    body: Vec<u8>,
+}
+
+impl<R: Read> Records<R> {
+    pub fn new(inner: R) -> Records<R> {
+        Records { inner, at: 0, from: 0, body: Vec::new() }
+    }
+
+    /// Byte (unpacked) at which the last record began.
+    pub fn from(&self) -> u64 {
+        self.from
+    }
+
+    /// The last record without its two lengths.
+    pub fn body(&self) -> &[u8] {
+        self.body.get(..self.body.len().saturating_sub(4)).unwrap_or_default()
+    }
+
+    /// Goes to the next record; false at the end.
+    pub fn next(&mut self) -> Result<bool, Fault> {
+        self.from = self.at;
+        let mut length = [0; 4];
+        match fill(&mut self.inner, &mut length).map_err(Fault::Io)? {
+            0 => return Ok(false),
+            4 => {}
+            _ => return Err(Fault::Cut),
+        }
+        let length = u32::from_be_bytes(length);
+        if length < 8 {
+            return Err(Fault::Broken("a record that is shorter than its own frame"));
+        }
+        if length > MOST {
+            return Err(Fault::Broken("a record of impossible length"));
+        }
+        let rest = u64::from(length - 4);
+        self.body.clear();
+        let got = (&mut self.inner).take(rest).read_to_end(&mut self.body).map_err(Fault::Io)?;
+        if got as u64 != rest {
+            return Err(Fault::Cut);
+        }
+        self.at += u64::from(length);
+        if !self.body.ends_with(&length.to_be_bytes()) {
+            return Err(Fault::Broken("a record whose two lengths differ"));
+        }
+        Ok(true)
+    }
+}
+
+/// Reads until the buffer is full or the input ends.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match input.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}
+
+/// Takes numbers from the beginning of a body. `None` where it is too short.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        let (taken, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(*taken))
+    }
+
+    pub fn i32(&mut self) -> Option<i32> {
+        self.u32().map(u32::cast_signed)
+    }
+
+    pub fn i64(&mut self) -> Option<i64> {
+        let (taken, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(i64::from_be_bytes(*taken))
+    }
+
+    /// Seconds and microseconds (version 2) or nanoseconds (version 3) since
+    /// 1970, as nanoseconds; `None` where that is no time.
+    ///
+    /// The manual calls version 3's seconds a 64-bit number; real files hold
+    /// its low word first. Until 2106 one of the words is zero, so both ways
+    /// are read.
+    pub fn time(&mut self, version: u8) -> Option<i64> {
+        let (seconds, unit) = if version == 2 {
+            (i64::from(self.u32()?), 1000)
+        } else {
+            let (first, second) = (i64::from(self.u32()?), i64::from(self.i32()?));
+            (if first == 0 { second } else { second.checked_shl(32)? | first }, 1)
+        };
+        let part = i64::from(self.u32()?) * unit;
+        let whole = seconds.checked_mul(1_000_000_000)?;
+        if part < 1_000_000_000 { whole.checked_add(part) } else { None }
+    }
+}
+
+/// The label that each file of an archive begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    /// 2 or 3.
+    pub version: u8,
+    /// Process id of the logger.
+    pub pid: u32,
+    /// When the archive begins, nanoseconds since 1970.
+    pub start_ns: i64,
+    /// Volume number; -1 in `.meta`, -2 in `.index`.
+    pub volume: i32,
+    /// The machine the values are of.
+    pub host: String,
+}
+
+/// Bytes that a label's record is recognised by: its length and its tag.
+pub(super) fn version_of(head: &[u8]) -> Option<u8> {
+    match (head.get(..4)?, head.get(4..8)?) {
+        ([0, 0, 0, 0x84], [0x50, 0x05, 0x26, 0x02]) => Some(2),
+        ([0, 0, 0x03, 0x28], [0x50, 0x05, 0x26, 0x03]) => Some(3),
+        _ => None,
+    }
+}
+
+/// Reads a label's record.
+pub(super) fn label(body: &[u8]) -> Option<Label> {
+    let mut fields = Fields(body);
+    let version = match fields.u32()? {
+        0x5005_2602 => 2,
+        0x5005_2603 => 3,
+        _ => return None,
+    };
+    let pid = fields.u32()?;
+    let start_ns = fields.time(version)?;
+    let volume = fields.i32()?;
+    if version == 3 {
+        // feature bits and four bytes that are not used
+        fields.bytes(8)?;
+    }
+    let host = fields.bytes(if version == 2 { 64 } else { 256 })?;
+    let host = host.split(|&b| b == 0).next().unwrap_or_default();
+    Some(Label { version, pid, start_ns, volume, host: String::from_utf8_lossy(host).into_owned() })
+}
+
+impl Label {
+    /// True where both are of one archive.
+    pub fn is_with(&self, other: &Label) -> bool {
+        (self.version, self.pid, self.start_ns, &self.host) == (other.version, other.pid, other.start_ns, &other.host)
+    }
+}

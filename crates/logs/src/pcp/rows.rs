@@ -1,0 +1,416 @@
+//! Ticks out of records.
+//!
+//! A logger writes a record for each group of metrics, each at its own time
+//! and interval. Records that follow each other at once are one tick: within
+//! half a second and half the usual distance of ticks, and as long as no
+//! metric comes twice. The tick's time is that of its fullest record. What a
+//! counter grew by over another span than the tick's (a group on a longer
+//! interval, a record a few milliseconds later) is brought to the tick's
+//! length, so that its rate is right.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use diskwright_base::{Note, Schema, Series};
+
+use super::mapping::{How, Target, Use};
+use super::meta::{Indoms, Metric, SINGULAR, Semantics};
+use super::values::{Number, ValueSet};
+use crate::Batch;
+
+/// Columns that are followed at most.
+const MOST_COLUMNS: usize = 1 << 16;
+/// Names of series that are ever made, so that names that come and go at every
+/// tick take no memory without bound.
+const MOST_SERIES: usize = 1 << 20;
+/// A column without a value for so many ticks goes, when others come.
+const STALE_TICKS: u64 = 100;
+/// Records later than this are another tick, nanoseconds.
+const WINDOW_NS: i64 = 500_000_000;
+
+/// A column of the rows.
+struct Column {
+    counter: String,
+    instance: String,
+    scale: f64,
+    how: How,
+    is_sum: bool,
+    /// What this tick brought.
+    value: f64,
+    /// Time over which it grew, nanoseconds.
+    span_ns: i64,
+    /// Number of the tick that brought it last.
+    tick: u64,
+}
+
+/// An instance of a metric.
+struct Slot {
+    instance: u32,
+    name: Option<String>,
+    columns: Vec<usize>,
+    before: Option<(Number, i64)>,
+}
+
+/// A metric that is followed.
+struct Follow {
+    metric: Metric,
+    targets: Vec<Target>,
+    /// It opens a tick of its own.
+    opens: bool,
+    slots: Vec<Slot>,
+    places: HashMap<u32, usize>,
+    generation: u64,
+    /// Number of the tick that had it last.
+    tick: u64,
+}
+
+/// Makes rows.
+pub(super) struct Rows {
+    follows: HashMap<u32, Follow>,
+    columns: Vec<Column>,
+    /// Column by counter and instance.
+    names: HashMap<(String, String), usize>,
+    made: usize,
+    schema: Option<Arc<Schema>>,
+    row: Vec<f64>,
+    /// Names by what PCP calls them.
+    mounts: HashMap<String, String>,
+    tick: Open,
+    /// Time of the tick before, nanoseconds; `None` before the first and after a mark.
+    before_ns: Option<i64>,
+    /// Least distance of ticks, nanoseconds; 0 while unknown.
+    usual_ns: i64,
+    /// Ticks so far.
+    ticks: u64,
+}
+
+/// The tick that is being filled.
+#[derive(Default)]
+struct Open {
+    is_open: bool,
+    first_ns: i64,
+    last_ns: i64,
+    time_ns: i64,
+    /// Values of its fullest record.
+    most: usize,
+}
+
+impl Rows {
+    /// Rows for these metrics and what is done with each.
+    pub fn new(metrics: &[Metric], uses: &[Use], mounts: HashMap<String, String>) -> Rows {
+        let known = |u: &Use| matches!(u, Use::Series(t) if t.iter().any(Target::is_known));
+        let any_known = uses.iter().any(known);
+        let mut follows = HashMap::new();
+        for (metric, what) in metrics.iter().zip(uses) {
+            let Use::Series(targets) = what else { continue };
+            let opens = metric.semantics != Semantics::Discrete && (known(what) || !any_known);
+            let follow = Follow {
+                metric: metric.clone(),
+                targets: targets.clone(),
+                opens,
+                slots: Vec::new(),
+                places: HashMap::new(),
+                generation: 0,
+                tick: u64::MAX,
+            };
+            follows.insert(metric.pmid, follow);
+        }
+        Rows {
+            follows,
+            columns: Vec::new(),
+            names: HashMap::new(),
+            made: 0,
+            schema: None,
+            row: Vec::new(),
+            mounts,
+            tick: Open::default(),
+            before_ns: None,
+            usual_ns: 0,
+            ticks: 0,
+        }
+    }
+
+    /// A mark record: what comes is not the continuation of what was.
+    pub fn mark(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+        self.close(batch);
+        if self.before_ns.take().is_some() {
+            let text = "a mark record: the logger stopped and began again";
+            batch.note(Note::new(time_ns, Note::GAP, text));
+        }
+        for follow in self.follows.values_mut() {
+            follow.slots.iter_mut().for_each(|s| s.before = None);
+        }
+    }
+
+    /// A record. `indoms` must stand at its time; `at` says where it is.
+    pub fn record<R: Read>(
+        &mut self,
+        time_ns: i64,
+        sets: &[ValueSet],
+        body: &[u8],
+        indoms: &Indoms<R>,
+        at: &dyn Fn() -> String,
+        batch: &mut Batch<'_>,
+    ) {
+        let latest = if self.tick.is_open { Some(self.tick.last_ns) } else { self.before_ns };
+        if latest.is_some_and(|latest| time_ns < latest) {
+            batch.skip(at(), "a record that is older than the one before");
+            return;
+        }
+        if self.tick.is_open && !self.belongs(time_ns, sets) {
+            self.close(batch);
+        }
+        let mut filled = 0;
+        let mut opens = false;
+        for set in sets {
+            let Some(mut follow) = self.follows.remove(&set.pmid) else { continue };
+            let values = self.set(&mut follow, time_ns, set, body, indoms, at, batch);
+            follow.tick = self.ticks;
+            opens |= follow.opens && values > 0;
+            filled += values;
+            self.follows.insert(set.pmid, follow);
+        }
+        if !self.tick.is_open && opens {
+            self.tick = Open { is_open: true, first_ns: time_ns, last_ns: time_ns, time_ns, most: 0 };
+        }
+        if self.tick.is_open {
+            self.tick.last_ns = time_ns;
+            if filled > self.tick.most {
+                (self.tick.most, self.tick.time_ns) = (filled, time_ns);
+            }
+        }
+    }
+
+    /// True where a record goes into the open tick.
+    fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
+        let half = if self.usual_ns > 0 { self.usual_ns / 2 } else { WINDOW_NS / 2 };
+        time_ns.saturating_sub(self.tick.first_ns) <= half.min(WINDOW_NS)
+            && !sets.iter().any(|s| self.follows.get(&s.pmid).is_some_and(|f| f.tick == self.ticks))
+    }
+
+    /// One metric's values. Gives how many there were.
+    #[allow(clippy::too_many_arguments, reason = "the record, and where it stands")]
+    fn set<R: Read>(
+        &mut self,
+        follow: &mut Follow,
+        time_ns: i64,
+        set: &ValueSet,
+        body: &[u8],
+        indoms: &Indoms<R>,
+        at: &dyn Fn() -> String,
+        batch: &mut Batch<'_>,
+    ) -> usize {
+        if set.count < 0 {
+            batch.skip(at(), format!("{}: the logger could not read it", follow.metric.name));
+            return 0;
+        }
+        let generation = indoms.generation(follow.metric.indom);
+        if follow.generation != generation {
+            forget_renamed(follow, indoms);
+            follow.generation = generation;
+        }
+        let mut filled = 0;
+        for (turn, (instance, place)) in set.values(body).enumerate() {
+            let Some(number) = set.number(body, place, follow.metric.kind) else {
+                batch.skip(at(), format!("{}: a value that is not of its type", follow.metric.name));
+                continue;
+            };
+            let slot = match follow.slots.get(turn) {
+                Some(slot) if slot.instance == instance => turn,
+                _ => match follow.places.get(&instance) {
+                    Some(&slot) => slot,
+                    None => match self.add(follow, instance, indoms, at, batch) {
+                        Some(slot) => slot,
+                        None => continue,
+                    },
+                },
+            };
+            self.put(follow, slot, number, time_ns, at, batch);
+            filled += 1;
+        }
+        filled
+    }
+
+    fn put(
+        &mut self,
+        follow: &mut Follow,
+        slot: usize,
+        number: Number,
+        time_ns: i64,
+        at: &dyn Fn() -> String,
+        batch: &mut Batch<'_>,
+    ) {
+        let slot = &mut follow.slots[slot];
+        let is_counter = follow.metric.semantics == Semantics::Counter;
+        let (mut value, mut span_ns) = (number.as_f64(), 0);
+        if is_counter {
+            let before = slot.before.replace((number, time_ns));
+            // a hostile archive can have two values of one moment
+            let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
+            let grown = before.map(|(before, _)| number.grown(before, follow.metric.kind));
+            if grown == Some(None) {
+                batch.skip(at(), format!("{}: went back", follow.metric.name));
+            }
+            // a sum that lacks one of its parts is not known
+            value = grown.flatten().unwrap_or(f64::NAN);
+            span_ns = before.map_or(0, |(_, before_ns)| time_ns - before_ns);
+        }
+        for &column in &slot.columns {
+            let column = &mut self.columns[column];
+            let again = column.tick == self.ticks;
+            column.value = if again && column.is_sum { column.value + value } else { value };
+            (column.span_ns, column.tick) = (span_ns, self.ticks);
+        }
+    }
+
+    /// Makes a slot for an instance, with its columns.
+    fn add<R: Read>(
+        &mut self,
+        follow: &mut Follow,
+        instance: u32,
+        indoms: &Indoms<R>,
+        at: &dyn Fn() -> String,
+        batch: &mut Batch<'_>,
+    ) -> Option<usize> {
+        let name = if follow.metric.indom == SINGULAR { None } else { indoms.name(follow.metric.indom, instance) };
+        if name.is_none() && follow.metric.indom != SINGULAR {
+            batch.skip(at(), format!("{}: an instance without a name", follow.metric.name));
+            return None;
+        }
+        let mut columns = Vec::new();
+        for target in &follow.targets {
+            let Some(ours) = target.instance(name.as_deref()) else { continue };
+            let ours = self.rename(&follow.metric.name, ours);
+            match self.column(target, ours) {
+                Some(column) => columns.push(column),
+                None => batch.skip(at(), "more series than are followed"),
+            }
+        }
+        if follow.slots.len() >= MOST_COLUMNS {
+            return None;
+        }
+        follow.places.insert(instance, follow.slots.len());
+        follow.slots.push(Slot { instance, name, columns, before: None });
+        Some(follow.slots.len() - 1)
+    }
+
+    /// An instance as the rest of the program names it.
+    fn rename(&self, metric: &str, name: &str) -> String {
+        if metric.starts_with("filesys.") {
+            return self.mounts.get(name).cloned().unwrap_or_else(|| name.to_owned());
+        }
+        if metric.starts_with("cgroup.") {
+            return name.replacen("::", "@", 1);
+        }
+        name.to_owned()
+    }
+
+    fn column(&mut self, target: &Target, instance: String) -> Option<usize> {
+        let key = (target.counter.clone(), instance);
+        if let Some(&column) = self.names.get(&key) {
+            return Some(column);
+        }
+        if self.columns.len() >= MOST_COLUMNS || self.made >= MOST_SERIES {
+            return None;
+        }
+        self.made += 1;
+        self.schema = None;
+        self.names.insert(key.clone(), self.columns.len());
+        self.columns.push(Column {
+            counter: key.0,
+            instance: key.1,
+            scale: target.scale,
+            how: target.how,
+            is_sum: target.is_sum,
+            value: f64::NAN,
+            span_ns: 0,
+            tick: self.ticks,
+        });
+        Some(self.columns.len() - 1)
+    }
+
+    /// Hands the open tick over.
+    pub fn close(&mut self, batch: &mut Batch<'_>) {
+        if !std::mem::take(&mut self.tick.is_open) {
+            return;
+        }
+        if self.schema.is_none() {
+            self.drop_stale();
+        }
+        let time_ns = self.tick.time_ns;
+        let elapsed = self.before_ns.map(|before| time_ns.saturating_sub(before));
+        self.row.clear();
+        for column in &self.columns {
+            let is_now = column.tick == self.ticks;
+            self.row.push(if is_now { cell(column, elapsed) } else { f64::NAN });
+        }
+        let schema = self.schema.get_or_insert_with(|| {
+            let of = |c: &Column| Series { counter: c.counter.clone(), instance: c.instance.clone(), scale: c.scale };
+            Arc::new(Schema { series: self.columns.iter().map(of).collect() })
+        });
+        batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
+        if let Some(elapsed) = elapsed.filter(|e| *e > 0) {
+            self.usual_ns = if self.usual_ns == 0 { elapsed } else { self.usual_ns.min(elapsed) };
+        }
+        self.before_ns = Some(time_ns);
+        self.ticks += 1;
+    }
+
+    /// Forgets columns that had nothing for long, so that names that come and
+    /// go do not make rows ever wider.
+    fn drop_stale(&mut self) {
+        let ticks = self.ticks;
+        let is_stale = |c: &Column| c.tick + STALE_TICKS < ticks;
+        if !self.columns.iter().any(is_stale) {
+            return;
+        }
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(self.columns.len());
+        let mut kept = 0;
+        for column in &self.columns {
+            let keep = !is_stale(column);
+            places.push(keep.then_some(kept));
+            kept += usize::from(keep);
+        }
+        let mut at = 0;
+        self.columns.retain(|_| {
+            at += 1;
+            places[at - 1].is_some()
+        });
+        self.names =
+            self.columns.iter().enumerate().map(|(i, c)| ((c.counter.clone(), c.instance.clone()), i)).collect();
+        for follow in self.follows.values_mut() {
+            follow.slots.retain_mut(|slot| {
+                let had = slot.columns.len();
+                slot.columns = slot.columns.iter().filter_map(|&c| places[c]).collect();
+                slot.columns.len() == had
+            });
+            follow.places = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+        }
+    }
+}
+
+/// What a column holds of a tick that is `elapsed` long.
+fn cell(column: &Column, elapsed: Option<i64>) -> f64 {
+    match (column.how, elapsed) {
+        (How::Level, _) => column.value,
+        (How::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
+        (How::Total, None) => f64::NAN,
+        // kept whole where nothing has to be converted
+        (How::Total, Some(elapsed)) if elapsed == column.span_ns => column.value,
+        (How::Total, Some(elapsed)) => column.value * elapsed as f64 / column.span_ns as f64,
+    }
+}
+
+/// Drops the slots of instances that have another name now, or none.
+fn forget_renamed<R: Read>(follow: &mut Follow, indoms: &Indoms<R>) {
+    let indom = follow.metric.indom;
+    if indom == SINGULAR {
+        return;
+    }
+    let before = follow.slots.len();
+    follow.slots.retain(|s| s.name.as_deref().is_some_and(|n| indoms.is_named(indom, s.instance, n)));
+    if follow.slots.len() != before {
+        follow.places = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+    }
+}

@@ -1,0 +1,161 @@
+//! A look at the beginning of an archive, before the reading: the machine's
+//! size, its devices, the size of a page, where filesystems are mounted. An
+//! archive brings these as metrics of its first records.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use diskwright_base::{Class, Device, DeviceKind, Topology};
+
+use super::meta::{Indoms, Metric, SINGULAR};
+use super::records::{Label, Records};
+use super::values::{self, ValueSet};
+use crate::Skips;
+
+/// Records that are looked at.
+const RECORDS: usize = 200;
+/// And bytes.
+const BYTES: u64 = 16 << 20;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub topology: Topology,
+    pub page_bytes: Option<f64>,
+    /// Mount point by filesystem, which PCP names after its device.
+    pub mounts: HashMap<String, String>,
+    /// Time of the first record, nanoseconds since 1970.
+    pub first_ns: Option<i64>,
+}
+
+/// Metrics that are looked for.
+const WANTED: &[&str] = &[
+    "hinv.ncpu",
+    "hinv.physmem",
+    "hinv.pagesize",
+    "mem.physmem",
+    "kernel.uname.release",
+    "kernel.uname.nodename",
+    "filesys.mountdir",
+    "kernel.percpu.cpu.idle",
+];
+
+/// Looks. `volume` and `indoms` are read from their beginning, behind the label.
+pub(super) fn look<R: Read>(
+    metrics: &[Metric],
+    volume: &mut Records<impl Read>,
+    indoms: &mut Indoms<R>,
+    label: &Label,
+) -> Survey {
+    let mut found = Survey::default();
+    found.topology.host.clone_from(&label.host);
+    let wanted: HashMap<u32, &Metric> =
+        metrics.iter().filter(|m| WANTED.contains(&m.name.as_str())).map(|m| (m.pmid, m)).collect();
+    let mut devices: HashMap<u32, &str> = HashMap::new();
+    for metric in metrics {
+        for prefix in ["disk.dev.", "disk.md.", "disk.dm."] {
+            if metric.name.starts_with(prefix) {
+                devices.insert(metric.indom, prefix);
+            }
+        }
+    }
+    // what is broken is told by the reading itself
+    let mut unheard = Skips::default();
+    let mut sets = Vec::new();
+    for _ in 0..RECORDS {
+        let Ok(true) = volume.next() else { break };
+        let body = volume.body();
+        let Some(time_ns) = values::sets(body, label.version, &mut sets) else { continue };
+        found.first_ns.get_or_insert(time_ns);
+        indoms.advance(time_ns, &mut unheard);
+        for set in &sets {
+            if let Some(metric) = wanted.get(&set.pmid) {
+                found.take(metric, set, body, indoms);
+            }
+        }
+        if volume.from() > BYTES {
+            break;
+        }
+    }
+    found.devices(&devices, indoms);
+    found
+}
+
+impl Survey {
+    fn take<R: Read>(&mut self, metric: &Metric, set: &ValueSet, body: &[u8], indoms: &Indoms<R>) {
+        let mut places = set.values(body);
+        let Some((instance, place)) = places.next() else { return };
+        let text = || set.text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+        let number = || {
+            let value = set.number(body, place, metric.kind)?.as_f64() * metric.units.factor()?;
+            (value > 0.0 && value < 1e18).then_some(value)
+        };
+        let topology = &mut self.topology;
+        match metric.name.as_str() {
+            "hinv.ncpu" => topology.processors = number().map_or(topology.processors, |n| n as u32),
+            "kernel.percpu.cpu.idle" if topology.processors == 0 => topology.processors = set.count as u32,
+            "hinv.physmem" | "mem.physmem" if topology.memory_bytes == 0 => {
+                topology.memory_bytes = number().unwrap_or(0.0) as u64;
+            }
+            // to the kilobyte, where hinv.physmem is to the megabyte
+            "mem.physmem" => topology.memory_bytes = number().map_or(topology.memory_bytes, |n| n as u64),
+            "hinv.pagesize" => self.page_bytes = number(),
+            "kernel.uname.release" => topology.kernel = text(),
+            "kernel.uname.nodename" => {
+                let name = text();
+                if !name.is_empty() {
+                    topology.host = name;
+                }
+            }
+            "filesys.mountdir" => {
+                for (instance, place) in std::iter::once((instance, place)).chain(places) {
+                    let mount = set.text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+                    if let (Some(device), false) = (indoms.name(metric.indom, instance), mount.is_empty()) {
+                        self.mounts.insert(device, mount);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Disks, md and dm devices as devices. What a stacked device stands on is
+    /// not in an archive, but where there is one disk it is that one; else a
+    /// name that is no device says that it stands on something.
+    fn devices<R: Read>(&mut self, by_domain: &HashMap<u32, &str>, indoms: &Indoms<R>) {
+        let mut list: Vec<(&str, String)> = Vec::new();
+        for (&indom, &prefix) in by_domain.iter().filter(|(indom, _)| **indom != SINGULAR) {
+            list.extend(indoms.names(indom).into_iter().map(|name| (prefix, name)));
+        }
+        list.sort();
+        list.dedup();
+        let disks: Vec<String> =
+            list.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();
+        for (prefix, name) in list {
+            let kind = match prefix {
+                "disk.md." => DeviceKind::Md,
+                "disk.dm." => DeviceKind::Dm,
+                _ if name.starts_with("loop") => DeviceKind::Loop,
+                _ if name.starts_with("zram") => DeviceKind::Zram,
+                _ => DeviceKind::Disk,
+            };
+            let below = match (kind, disks.as_slice()) {
+                (DeviceKind::Disk | DeviceKind::Zram, _) => Vec::new(),
+                (_, [only]) => vec![only.clone()],
+                _ => vec!["disks that the archive does not tell".to_owned()],
+            };
+            let class = match &name {
+                n if n.starts_with("nvme") => Class::Nvme,
+                n if n.starts_with("zram") || n.starts_with("ram") => Class::Memory,
+                n if n.starts_with("nbd") || n.starts_with("rbd") => Class::Network,
+                n if ["vd", "xvd"].iter().any(|p| n.starts_with(p)) => Class::Virtual,
+                _ => Class::Unknown,
+            };
+            self.topology.devices.push(Device { name, kind, class, below, ..Device::default() });
+        }
+    }
+}
+
+fn is_disk(name: &str) -> bool {
+    !["loop", "zram", "ram", "sr", "fd", "md", "dm-"].iter().any(|p| name.starts_with(p))
+}
