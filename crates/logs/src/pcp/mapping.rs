@@ -82,14 +82,17 @@ pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<Use> {
 }
 
 /// The catalogue's counters by metric.
-fn named() -> HashMap<&'static str, Vec<&'static Counter>> {
-    let mut found: HashMap<&str, Vec<&Counter>> = HashMap::new();
-    for counter in Catalogue::builtin().counters() {
-        for name in &counter.names.pcp {
-            found.entry(name).or_default().push(counter);
+fn named() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
+    static NAMED: OnceLock<HashMap<&str, Vec<&Counter>>> = OnceLock::new();
+    NAMED.get_or_init(|| {
+        let mut found: HashMap<&str, Vec<&Counter>> = HashMap::new();
+        for counter in Catalogue::builtin().counters() {
+            for name in &counter.names.pcp {
+                found.entry(name).or_default().push(counter);
+            }
         }
-    }
-    found
+        found
+    })
 }
 
 /// Fields of the process table, by the last words of the metric behind

@@ -108,7 +108,7 @@ fn archive(meta: &Part<'_>, volumes: &[Part<'_>], batch: &mut Batch<'_>) -> Resu
     let mut reading = Reading {
         version: label.version,
         indoms: indoms()?,
-        rows: rows::Rows::new(&metrics, &uses, survey.mounts),
+        rows: rows::Rows::new(&metrics, &uses, survey),
         processes: processes::Processes::new(&metrics, &uses),
         sets: Vec::new(),
         skips: Skips::default(),
@@ -197,7 +197,7 @@ impl<R: Read> Reading<R> {
             }
             self.indoms.advance(time_ns, &mut self.skips);
             self.rows.record(time_ns, &self.sets, body, &self.indoms, &at, batch);
-            self.processes.record(time_ns, &self.sets, body, &self.indoms, batch);
+            self.processes.record(time_ns, &self.sets, body, &self.indoms, &at, batch);
             if batch.is_stopped() {
                 return;
             }

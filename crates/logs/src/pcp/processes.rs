@@ -65,12 +65,16 @@ impl Processes {
         sets: &[ValueSet],
         body: &[u8],
         indoms: &Indoms<R>,
+        at: &dyn Fn() -> String,
         batch: &mut Batch<'_>,
     ) {
         let mut any = false;
         for set in sets {
             if let Some((metric, field)) = self.fields.get(&set.pmid) {
                 any = true;
+                if set.count < 0 {
+                    batch.skip(format!("{}, {}", metric.name, at()), "the logger could not read the metric");
+                }
                 take(&mut self.processes, metric, field, set, body, indoms, time_ns);
             }
         }

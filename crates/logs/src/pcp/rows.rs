@@ -2,7 +2,7 @@
 //!
 //! A logger writes a record for each group of metrics, each at its own time
 //! and interval. Records that follow each other at once are one tick: within
-//! half a second and half the usual distance of ticks, and as long as no
+//! half a second and half the shortest interval of any metric, and as long as no
 //! metric comes twice. The tick's time is that of its fullest record. What a
 //! counter grew by over another span than the tick's (a group on a longer
 //! interval, a record a few milliseconds later) is brought to the tick's
@@ -16,6 +16,7 @@ use diskwright_base::{Note, Schema, Series};
 
 use super::mapping::{How, Target, Use};
 use super::meta::{Indoms, Metric, SINGULAR, Semantics};
+use super::survey::Survey;
 use super::values::{Number, ValueSet};
 use crate::Batch;
 
@@ -26,7 +27,7 @@ const MOST_COLUMNS: usize = 1 << 16;
 const MOST_SERIES: usize = 1 << 20;
 /// A column without a value for so many ticks goes, when others come.
 const STALE_TICKS: u64 = 100;
-/// Records later than this are another tick, nanoseconds.
+/// Records later than this are another tick in any case, nanoseconds.
 const WINDOW_NS: i64 = 500_000_000;
 
 /// A column of the rows.
@@ -79,8 +80,8 @@ pub(super) struct Rows {
     tick: Open,
     /// Time of the tick before, nanoseconds; `None` before the first and after a mark.
     before_ns: Option<i64>,
-    /// Least distance of ticks, nanoseconds; 0 while unknown.
-    usual_ns: i64,
+    /// Records as near as this to the first of a tick belong to it, nanoseconds.
+    window_ns: i64,
     /// Ticks so far.
     ticks: u64,
 }
@@ -97,8 +98,9 @@ struct Open {
 }
 
 impl Rows {
-    /// Rows for these metrics and what is done with each.
-    pub fn new(metrics: &[Metric], uses: &[Use], mounts: HashMap<String, String>) -> Rows {
+    /// Rows for these metrics and what is done with each, of an archive that
+    /// begins like this.
+    pub fn new(metrics: &[Metric], uses: &[Use], survey: Survey) -> Rows {
         let known = |u: &Use| matches!(u, Use::Series(t) if t.iter().any(Target::is_known));
         let any_known = uses.iter().any(known);
         let mut follows = HashMap::new();
@@ -123,10 +125,10 @@ impl Rows {
             made: 0,
             schema: None,
             row: Vec::new(),
-            mounts,
+            window_ns: survey.interval_ns.map_or(WINDOW_NS, |i| (i / 2).min(WINDOW_NS)),
+            mounts: survey.mounts,
             tick: Open::default(),
             before_ns: None,
-            usual_ns: 0,
             ticks: 0,
         }
     }
@@ -184,8 +186,7 @@ impl Rows {
 
     /// True where a record goes into the open tick.
     fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
-        let half = if self.usual_ns > 0 { self.usual_ns / 2 } else { WINDOW_NS / 2 };
-        time_ns.saturating_sub(self.tick.first_ns) <= half.min(WINDOW_NS)
+        time_ns.saturating_sub(self.tick.first_ns) <= self.window_ns
             && !sets.iter().any(|s| self.follows.get(&s.pmid).is_some_and(|f| f.tick == self.ticks))
     }
 
@@ -202,7 +203,7 @@ impl Rows {
         batch: &mut Batch<'_>,
     ) -> usize {
         if set.count < 0 {
-            batch.skip(at(), format!("{}: the logger could not read it", follow.metric.name));
+            batch.skip(format!("{}, {}", follow.metric.name, at()), "the logger could not read the metric");
             return 0;
         }
         let generation = indoms.generation(follow.metric.indom);
@@ -213,7 +214,7 @@ impl Rows {
         let mut filled = 0;
         for (turn, (instance, place)) in set.values(body).enumerate() {
             let Some(number) = set.number(body, place, follow.metric.kind) else {
-                batch.skip(at(), format!("{}: a value that is not of its type", follow.metric.name));
+                batch.skip(format!("{}, {}", follow.metric.name, at()), "a value that is not of its metric's type");
                 continue;
             };
             let slot = match follow.slots.get(turn) {
@@ -250,7 +251,7 @@ impl Rows {
             let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
             let grown = before.map(|(before, _)| number.grown(before, follow.metric.kind));
             if grown == Some(None) {
-                batch.skip(at(), format!("{}: went back", follow.metric.name));
+                batch.skip(format!("{}, {}", follow.metric.name, at()), "a counter went back");
             }
             // a sum that lacks one of its parts is not known
             value = grown.flatten().unwrap_or(f64::NAN);
@@ -275,7 +276,7 @@ impl Rows {
     ) -> Option<usize> {
         let name = if follow.metric.indom == SINGULAR { None } else { indoms.name(follow.metric.indom, instance) };
         if name.is_none() && follow.metric.indom != SINGULAR {
-            batch.skip(at(), format!("{}: an instance without a name", follow.metric.name));
+            batch.skip(format!("{}, {}", follow.metric.name, at()), "an instance without a name");
             return None;
         }
         let mut columns = Vec::new();
@@ -350,9 +351,6 @@ impl Rows {
             Arc::new(Schema { series: self.columns.iter().map(of).collect() })
         });
         batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
-        if let Some(elapsed) = elapsed.filter(|e| *e > 0) {
-            self.usual_ns = if self.usual_ns == 0 { elapsed } else { self.usual_ns.min(elapsed) };
-        }
         self.before_ns = Some(time_ns);
         self.ticks += 1;
     }

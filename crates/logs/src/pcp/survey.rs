@@ -26,6 +26,8 @@ pub(super) struct Survey {
     pub mounts: HashMap<String, String>,
     /// Time of the first record, nanoseconds since 1970.
     pub first_ns: Option<i64>,
+    /// Least time between two values of one metric, nanoseconds.
+    pub interval_ns: Option<i64>,
 }
 
 /// Metrics that are looked for.
@@ -59,6 +61,7 @@ pub(super) fn look<R: Read>(
             }
         }
     }
+    let mut seen: HashMap<u32, i64> = HashMap::new();
     // what is broken is told by the reading itself
     let mut unheard = Skips::default();
     let mut sets = Vec::new();
@@ -69,6 +72,10 @@ pub(super) fn look<R: Read>(
         found.first_ns.get_or_insert(time_ns);
         indoms.advance(time_ns, &mut unheard);
         for set in &sets {
+            let since = seen.insert(set.pmid, time_ns).and_then(|before| time_ns.checked_sub(before));
+            if let Some(since) = since.filter(|s| *s > 0) {
+                found.interval_ns = Some(found.interval_ns.map_or(since, |i| i.min(since)));
+            }
             if let Some(metric) = wanted.get(&set.pmid) {
                 found.take(metric, set, body, indoms);
             }
