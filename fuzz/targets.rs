@@ -69,3 +69,20 @@ fn foreign(format: &str, data: &[u8]) {
     let _ = (format.read)(&mut input, &options, &mut batch);
     let _ = batch.finish("fuzz");
 }
+
+/// Any bytes as a PCP archive: `.meta` and two volumes, each behind its length
+/// in two bytes.
+pub fn pcp_archive(data: &[u8]) {
+    let mut rest = data;
+    let parts = [(); 3].map(|()| {
+        let length = rest.split_first_chunk::<2>().map_or(0, |(l, _)| usize::from(u16::from_be_bytes(*l)));
+        let body = rest.get(2..).unwrap_or_default();
+        let (part, after) = body.split_at(length.min(body.len()));
+        rest = after;
+        part
+    });
+    let mut sink = |_: diskwright_logs::Piece<'_>| ControlFlow::Continue(());
+    let mut batch = Batch::new("pcp", &mut sink);
+    let _ = diskwright_logs::pcp::read_bytes(parts[0], &parts[1..], &mut batch);
+    let _ = batch.finish("fuzz");
+}

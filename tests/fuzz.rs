@@ -95,3 +95,14 @@ fn log_reader_takes_anything() {
         .collect();
     run(targets::log_reader, &seeds);
 }
+
+#[test]
+fn pcp_archive_takes_anything() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/data");
+    let part = |name: &str| {
+        let bytes = fs::read(format!("{data}/{name}")).expect("readable");
+        [&(bytes.len() as u16).to_be_bytes(), bytes.as_slice()].concat()
+    };
+    let seed = |name: &str| [part(&format!("{name}.meta")), part(&format!("{name}.0"))].concat();
+    run(targets::pcp_archive, &[seed("recorded-v2"), seed("recorded-v3")]);
+}

@@ -71,7 +71,8 @@ pub const FORMATS: &[&Format] = &[
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
     &sysstat::SA_BINARY,
-, &pcp::FORMAT];
+    &pcp::FORMAT,
+];
 
 /// Reads one log of any known format from beginning to end.
 ///
