@@ -76,6 +76,11 @@ impl<'a> Batch<'a> {
         self.stopped
     }
 
+    /// True once a tick was taken.
+    pub fn has_ticks(&self) -> bool {
+        self.summary.range.is_some()
+    }
+
     /// The machine's name and what is known of its devices; a topology note.
     /// To be said before the first tick.
     pub fn topology(&mut self, time_ns: i64, topology: &Topology) {

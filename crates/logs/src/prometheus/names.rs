@@ -73,7 +73,9 @@ impl Source {
         let value = label(name).unwrap_or_default();
         Some(match &self.form {
             // a name that has the form already stays as it is
-            Some(form) if !value.starts_with(form.trim_end_matches("{}")) => form.replace("{}", value),
+            Some(form) if value != "_total" && !value.starts_with(form.trim_end_matches("{}")) => {
+                form.replace("{}", value)
+            }
             _ => value.to_owned(),
         })
     }

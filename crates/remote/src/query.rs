@@ -1,0 +1,187 @@
+//! PromQL that Prometheus, VictoriaMetrics, Thanos and Mimir all take.
+
+use diskwright_base::Catalogue;
+use diskwright_base::catalogue::OverInstances;
+use diskwright_logs::prometheus::{How, Vocabulary};
+
+use crate::error::RemoteError;
+
+/// The label that says, in an answer to several metrics at once, which it is.
+pub const METRIC: &str = "dw_metric";
+
+/// What the user's `--match` says: label matchers that every selector gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    matchers: String,
+}
+
+impl Selector {
+    /// Reads `{job="node",instance=~"db.*"}`, with or without braces.
+    ///
+    /// # Errors
+    /// When it is no list of matchers; the store judges the rest.
+    pub fn parse(text: &str) -> Result<Selector, RemoteError> {
+        let wrong = |because: &str| RemoteError::Usage { what: format!("--match {text}"), because: because.into() };
+        let plain = text.trim();
+        let inside = match plain.strip_prefix('{') {
+            Some(rest) => rest.strip_suffix('}').ok_or_else(|| wrong("the brace does not close"))?,
+            None => plain,
+        };
+        let inside = inside.trim().trim_end_matches(',');
+        if inside.is_empty() {
+            return Ok(Selector::default());
+        }
+        if !inside.contains('=') || !inside.ends_with('"') {
+            return Err(wrong("write label matchers, such as '{instance=\"db1:9100\"}'"));
+        }
+        Ok(Selector { matchers: inside.to_owned() })
+    }
+
+    /// True where anything goes.
+    pub fn is_empty(&self) -> bool {
+        self.matchers.is_empty()
+    }
+
+    /// A selector of one metric, with further matchers.
+    pub fn metric(&self, name: &str, more: &str) -> String {
+        let all: Vec<&str> = [self.matchers.as_str(), more].into_iter().filter(|m| !m.is_empty()).collect();
+        format!("{name}{{{}}}", all.join(","))
+    }
+
+    /// A selector of all metrics whose name matches.
+    pub fn names(&self, pattern: &str) -> String {
+        self.metric("", &format!("__name__=~\"{pattern}\""))
+    }
+}
+
+/// Names of everything that exporters of machines bring.
+pub const EXPORTERS: &str = "(node|windows|wmi|diskwright)_.+";
+
+/// Which processors are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processors {
+    /// Each.
+    Each,
+    /// All of a machine as one, `_total`.
+    Together,
+}
+
+/// The query for one metric: a value a tick for every machine and instance.
+/// `range_ms` is how far back each tick looks.
+pub fn expression(
+    metric: &str,
+    selector: &str,
+    by: &str,
+    processors: Processors,
+    step_ms: i64,
+    range_ms: i64,
+) -> String {
+    let sources = Vocabulary::builtin().sources(metric);
+    let running = sources.first().is_some_and(|s| s.how.is_running());
+    let folded = processors == Processors::Together && is_of_processors(metric);
+    let mut labels: Vec<&str> = vec![by];
+    for label in sources.iter().flat_map(|s| s.labels()) {
+        let is_instance = sources.iter().any(|s| s.label.as_deref() == Some(label));
+        if !labels.contains(&label) && !(folded && is_instance) {
+            labels.push(label);
+        }
+    }
+    let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == How::Rate);
+    let join = match () {
+        () if folded && mean() => "avg",
+        () if folded || sources.iter().any(|s| s.sum) => "sum",
+        () => "max",
+    };
+    let value = if running {
+        format!("rate({selector}[{range_ms}ms])")
+    } else {
+        // a level is what it was on average since the last tick
+        format!("avg_over_time({selector}[{step_ms}ms])")
+    };
+    format!("{join} by ({}) ({value})", labels.join(","))
+}
+
+fn over(counter: &str) -> OverInstances {
+    Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
+}
+
+/// True where the metric is of single processors.
+pub fn is_of_processors(metric: &str) -> bool {
+    let mut sources = Vocabulary::builtin().sources(metric).iter();
+    sources.any(|s| s.counter.starts_with("processor.") && s.label.is_some())
+}
+
+/// Several queries as one; each series of the answer says in [`METRIC`] whose it is.
+pub fn together(named: &[(String, String)]) -> String {
+    let one = |(name, query): &(String, String)| format!("label_replace({query},\"{METRIC}\",\"{name}\",\"\",\"\")");
+    named.iter().map(one).collect::<Vec<_>>().join(" or ")
+}
+
+/// A matcher of any of these values of a label.
+pub fn any_of(label: &str, values: &[String]) -> String {
+    let escaped: Vec<String> = values.iter().map(|v| escape(v)).collect();
+    format!("{label}=~\"{}\"", escaped.join("|"))
+}
+
+/// A value inside a regular expression inside a quoted string.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str(r"\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' => {
+                out.push_str(r"\\");
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matchers_are_taken_with_and_without_braces() {
+        let one = Selector::parse(r#"{instance="db1:9100"}"#).unwrap();
+        assert_eq!(one, Selector::parse(r#" instance="db1:9100", "#).unwrap());
+        assert_eq!(one.metric("node_load1", ""), r#"node_load1{instance="db1:9100"}"#);
+        assert_eq!(one.names("a.+"), r#"{instance="db1:9100",__name__=~"a.+"}"#);
+        assert!(Selector::parse("{}").unwrap().is_empty());
+        for wrong in ["db1", "{instance=\"x\"", "instance=x"] {
+            assert!(Selector::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn totals_are_rates_and_levels_are_means() {
+        let query = |metric, processors| expression(metric, metric, "instance", processors, 60_000, 75_000);
+        assert_eq!(
+            query("node_disk_io_time_seconds_total", Processors::Each),
+            "max by (instance,device) (rate(node_disk_io_time_seconds_total[75000ms]))"
+        );
+        assert_eq!(query("node_load1", Processors::Together), "max by (instance) (avg_over_time(node_load1[60000ms]))");
+        assert_eq!(
+            query("node_cpu_seconds_total", Processors::Each),
+            "max by (instance,cpu,mode) (rate(node_cpu_seconds_total[75000ms]))"
+        );
+        assert_eq!(
+            query("node_cpu_seconds_total", Processors::Together),
+            "sum by (instance,mode) (rate(node_cpu_seconds_total[75000ms]))"
+        );
+        assert!(query("windows_cpu_time_total", Processors::Together).starts_with("avg by (instance,mode)"));
+        assert!(query("windows_cpu_interrupts_total", Processors::Together).starts_with("sum by (instance)"));
+        assert!(query("node_interrupts_total", Processors::Each).starts_with("sum by (instance) (rate"));
+        assert!(query("node_filesystem_avail_bytes", Processors::Each).contains("(instance,mountpoint,fstype)"));
+    }
+
+    #[test]
+    fn names_are_matched_as_they_are() {
+        let names = ["db.1:9100".to_owned(), r"a\b".to_owned()];
+        assert_eq!(any_of("instance", &names), r#"instance=~"db\\.1:9100|a\\\\b""#);
+    }
+}
