@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_datastore::{StoreError, Writer, WriterOptions};
-use diskwright_logs::{Input, LogError, Options, Piece, Skipped, Summary};
+use diskwright_logs::{Input, LogError, Options, Piece, Sink, Skipped, Summary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -91,6 +91,17 @@ pub fn import(file: &Path, reading: &Reading, to: &Path) -> Result<Summary, Fail
         Ok(summary) => Ok(summary),
         Err(error) => kept.into_summary(error),
     }
+}
+
+/// Writes what `read` brings into a log of ours in `to`.
+pub fn keep<E: std::error::Error>(
+    to: &Path,
+    read: impl FnOnce(&mut Sink<'_>) -> Result<Summary, E>,
+) -> Result<Summary, Failure> {
+    let mut store = Store::open(to)?;
+    let summary = read(&mut |piece: Piece<'_>| store.take(piece));
+    store.finish()?;
+    Ok(summary?)
 }
 
 /// The writer of an import, and what it saw, for logs that end in an error.

@@ -33,6 +33,12 @@ impl Window {
     pub fn is_whole(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
+
+    /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
+    pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
+        let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();
+        Ok((end(&self.from)?, end(&self.to)?))
+    }
 }
 
 /// Logs opened for reading, with the window in nanoseconds since 1970 UTC.
@@ -69,6 +75,19 @@ impl Logs {
         let described = window.arrays.described()?;
         let mut sources = paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?;
         sources.sort_by_key(|s| s.range);
+        Logs::of(sources, window, &described)
+    }
+
+    /// The one log that a store was read into; the window was settled there.
+    pub fn of_made(made: TempDir, window: &Window) -> Result<Logs, Failure> {
+        let described = window.arrays.described()?;
+        let none = || Failure::Failed("no tick came of the store".into());
+        let range = Reader::open(made.path())?.range()?.ok_or_else(none)?;
+        let source = Source { path: made.path().to_owned(), range, _made: Some(made) };
+        Logs::of(vec![source], &Window::default(), &described)
+    }
+
+    fn of(sources: Vec<Source>, window: &Window, described: &[Described]) -> Result<Logs, Failure> {
         for pair in sources.windows(2).filter(|pair| pair[0].range.1 > pair[1].range.0) {
             let (one, two) = (pair[0].path.display(), pair[1].path.display());
             eprintln!("diskwright: {one} and {two} overlap in time; what they share is judged twice");
@@ -85,7 +104,7 @@ impl Logs {
         }
         let mut logs = Logs { sources, described: Vec::new(), range };
         if !described.is_empty() {
-            logs.described = logs.find(&described)?;
+            logs.described = logs.find(described)?;
         }
         Ok(logs)
     }

@@ -8,6 +8,7 @@ mod arrays;
 mod columns;
 mod explain;
 mod export;
+mod fleet;
 mod foreign;
 mod import;
 mod list;
@@ -20,6 +21,7 @@ mod report;
 mod select;
 mod show;
 mod show_trace;
+mod store;
 mod when;
 mod why;
 

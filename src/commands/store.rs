@@ -17,7 +17,7 @@ use super::{Failure, foreign};
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Stores of metrics")]
 pub struct Asking {
-    /// A store with the query API of Prometheus (also VictoriaMetrics, Thanos, Mimir): http://[USER:PASSWORD@]HOST:PORT
+    /// A store with the query API of Prometheus (VictoriaMetrics, Mimir …): http://[USER:PASSWORD@]HOST:PORT
     #[arg(long, value_name = "URL", conflicts_with = "log")]
     prometheus: Option<String>,
     /// Which machine: label matchers, such as '{instance="db1:9100"}'

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::live::{self, Pacer};
 use super::log::{Logs, Piece, Window, tell_damage};
-use super::{Failure, output};
+use super::store::{self, Asking};
+use super::{Failure, fleet, output};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -29,6 +30,11 @@ pub struct Arguments {
     every: Duration,
     #[command(flatten)]
     window: Window,
+    #[command(flatten)]
+    asking: Asking,
+    /// Rank all machines of the store by how badly they are held back, and by what
+    #[arg(long, requires = "prometheus", help_heading = "Stores of metrics")]
+    fleet: bool,
     #[command(flatten)]
     judging: Judging,
     /// Print JSON
@@ -84,8 +90,14 @@ fn from_file(path: &Path) -> Result<Pack, Failure> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.fleet {
+        return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
+    }
     let packs = arguments.judging.packs(false)?;
-    let verdicts = if arguments.log.is_empty() {
+    let verdicts = if arguments.asking.is_asked() {
+        let logs = store::logs(&arguments.asking, &arguments.window)?;
+        read(&logs, arguments.judging.judge(packs, Some(logs.range)))?
+    } else if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log; a live machine is watched for --for".into()));
         }

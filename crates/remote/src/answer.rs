@@ -28,6 +28,11 @@ impl Grid {
         Grid { first_ms: (start + 1) * step_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0) }
     }
 
+    /// One moment; stores may round it to a second.
+    pub fn moment(at_ms: i64) -> Grid {
+        Grid { first_ms: at_ms, step_ms: 3_600_000, count: 1 }
+    }
+
     /// Moment of a tick, milliseconds since 1970.
     pub fn at_ms(&self, tick: usize) -> i64 {
         self.first_ms + tick as i64 * self.step_ms
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn broken_answers_are_told() {
-        let whole = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
+        let whole = r#"{"status":"success","data":{"result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
         assert!(matrix(whole.as_bytes(), &GRID).is_ok());
         for cut in 0..whole.len() {
             assert!(matrix(&whole.as_bytes()[..cut], &GRID).is_err(), "cut at {cut}");

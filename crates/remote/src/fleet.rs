@@ -100,9 +100,12 @@ impl Fleet {
         let present: BTreeMap<String, usize> = names.iter().filter(|n| matters(n)).map(|n| (n.clone(), 1)).collect();
         let metrics: Vec<String> = chosen(&present).into_iter().map(|(name, _)| name.to_owned()).collect();
         let mut exporters = BTreeSet::new();
-        let is_there = |probe: &&&str| names.iter().any(|n| n == **probe);
-        let first = |probe: &&&str| exporters.insert(probe.split('_').next());
-        let probes: Vec<String> = PROBES.iter().filter(is_there).filter(first).map(|p| (*p).to_owned()).collect();
+        let mut probes: Vec<String> = Vec::new();
+        for probe in PROBES.iter().filter(|probe| names.iter().any(|n| n == **probe)) {
+            if exporters.insert(probe.split('_').next()) {
+                probes.push((*probe).to_owned());
+            }
+        }
         if probes.is_empty() {
             return Err(nothing());
         }
@@ -294,7 +297,7 @@ fn scrape_interval(store: &Store, wanted: &Wanted, probes: &[String]) -> Result<
         for probe in probes {
             let selector = wanted.selector.metric(probe, "");
             let query = format!("quantile(0.9,count_over_time({selector}[{span_ms}ms]))");
-            let at = Grid { first_ms: wanted.to_ms, step_ms: 1, count: 1 };
+            let at = Grid::moment(wanted.to_ms);
             let body = store.post("/api/v1/query", &[("query", &query), ("time", &seconds(wanted.to_ms))])?;
             let matrix = answer::matrix(&body, &at).map_err(|because| bad(store, "/api/v1/query", because))?;
             most = matrix.rows.first().map_or(most, |row| most.max(row.values[0]));

@@ -129,7 +129,7 @@ fn scrape_interval(store: &Store, wanted: &Wanted, probe: &str) -> Result<i64, R
     for span_ms in [whole_ms.min(3_600_000), whole_ms] {
         let selector = wanted.selector.metric(probe, "");
         let query = format!("max(count_over_time({selector}[{span_ms}ms]))");
-        let at = Grid { first_ms: wanted.to_ms, step_ms: 1, count: 1 };
+        let at = Grid::moment(wanted.to_ms);
         let body = store.post("/api/v1/query", &[("query", &query), ("time", &seconds(wanted.to_ms))])?;
         let matrix = answer::matrix(&body, &at).map_err(|because| bad(store, "/api/v1/query", because))?;
         let count = matrix.rows.first().map_or(0.0, |row| row.values[0]);
@@ -244,7 +244,8 @@ pub(crate) fn range_of(store: &Store, step_ms: i64, scrape_ms: i64) -> i64 {
 /// Metrics to ask for: of two of one exporter that bring the same counters, the
 /// first that is there.
 pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
-    let mut taken: BTreeSet<(&str, &str, &[(String, String)])> = BTreeSet::new();
+    type Brings<'a> = (&'a str, &'a str, &'a [(String, String)]);
+    let mut taken: BTreeSet<Brings<'_>> = BTreeSet::new();
     let mut chosen = Vec::new();
     for (metric, &series) in metrics {
         let exporter = metric.split('_').next().unwrap_or_default();
@@ -344,7 +345,7 @@ impl Table {
 
     /// The cells of a tick; false where nothing was scraped then.
     pub fn row(&self, tick: usize, row: &mut [f64]) -> bool {
-        if self.presence.as_ref().is_some_and(|counts| !(counts[tick] > 0.0)) {
+        if self.presence.as_ref().is_some_and(|counts| counts[tick].is_nan() || counts[tick] == 0.0) {
             return false;
         }
         for (to, column) in row.iter_mut().zip(&self.columns) {

@@ -82,9 +82,10 @@ pub fn expression(
     let mut labels: Vec<&str> = vec![by];
     for label in sources.iter().flat_map(|s| s.labels()) {
         let is_instance = sources.iter().any(|s| s.label.as_deref() == Some(label));
-        if !labels.contains(&label) && !(folded && is_instance) {
-            labels.push(label);
+        if labels.contains(&label) || (folded && is_instance) {
+            continue;
         }
+        labels.push(label);
     }
     let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == How::Rate);
     let join = match () {

@@ -344,6 +344,7 @@ impl<'b, 'a> Pages<'b, 'a> {
                 self.hand_over_first(Some(1_000_000_000));
                 let text = "a single page holds running totals only, and rates need two: levels alone were judged. \
                             Give a second page, scraped some seconds later";
+                self.batch.skip("page 1", text);
                 self.batch.note(Note::new(self.last_ns.unwrap_or(0), Note::WARNING, text));
             }
             _ => {}

@@ -1,0 +1,278 @@
+//! `why --prometheus URL --fleet`: all machines of a store, worst first.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use diskwright_base::units::display;
+use diskwright_base::{Catalogue, Note};
+use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
+use diskwright_remote::fleet::{Fleet, Member, needed};
+use diskwright_remote::{RemoteError, Store};
+use diskwright_report::Table;
+use serde_json::{Value, json};
+
+use super::log::Window;
+use super::store::Asking;
+use super::why::Judging;
+use super::{Failure, live, output, when};
+
+/// The window, where none is given.
+const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// Chunks of machines in work at once: one is judged while the store works on another.
+const WORKERS: usize = 2;
+
+/// One machine's place in the ranking.
+struct Place {
+    host: String,
+    /// `Err` says why it could not be judged.
+    verdict: Result<Verdict, String>,
+}
+
+impl Place {
+    /// What it is ranked by: held back or not, how much speaks for it, and
+    /// how long the longest stretch was that is no verdict.
+    fn badness(&self) -> (bool, f64, f64) {
+        let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
+        let held = verdict.bottleneck != Bottleneck::None;
+        let score = verdict.ranking.iter().find(|r| r.bottleneck == verdict.bottleneck).map_or(0.0, |r| r.score);
+        (held, score, verdict.episodes.iter().map(|e| e.share).fold(0.0, f64::max))
+    }
+}
+
+/// Ranks the machines of a store.
+pub fn run(asking: &Asking, window: &Window, judging: &Judging, as_json: bool) -> Result<(), Failure> {
+    let started = Instant::now();
+    let packs = judging.packs(false)?;
+    let store = asking.store()?;
+    let wanted = asking.wanted(window, USUAL_WINDOW)?;
+    let fleet = Fleet::find(&store, wanted, &counters(&packs))?;
+    let mut places = judge_all(&store, &fleet, judging, &packs)?;
+    let others = fleet.others.iter().map(|host| Place {
+        host: host.clone(),
+        verdict: Err("no metrics of node_exporter or windows_exporter".into()),
+    });
+    places.extend(others);
+    places.sort_by(|a, b| {
+        let (a_bad, b_bad) = (a.badness(), b.badness());
+        let by_badness = b_bad.partial_cmp(&a_bad).unwrap_or(std::cmp::Ordering::Equal);
+        by_badness.then_with(|| a.host.cmp(&b.host))
+    });
+    let took = Took { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
+    if as_json {
+        return output::json(&document(&places, &store, &fleet, &took));
+    }
+    output::text(&table(&places).render(&output::wide_style()))?;
+    eprintln!("diskwright: {}", summary(&places, &fleet, &took));
+    Ok(())
+}
+
+/// Stored counters that the packs' rules are judged by.
+fn counters(packs: &[Pack]) -> BTreeSet<String> {
+    let mut named: Vec<String> = Vec::new();
+    for pack in packs {
+        for rule in &pack.rules {
+            strings(&json!(rule), &mut |text| {
+                named.push(text.to_owned());
+                named.push(format!("{}.{text}", rule.object));
+            });
+        }
+    }
+    // what pseudo counters (spindles, ceilings, light load) and the machine's size are computed from
+    named.extend(
+        ["physical_disk.avg_s_per_transfer", "physical_disk.bytes_per_s", "physical_disk.busy"].map(Into::into),
+    );
+    named.extend(
+        ["physical_disk.current_queue_length", "physical_disk.flushes", "physical_disk.discards"].map(Into::into),
+    );
+    named.extend(["memory.total_bytes", "system.processors", "processor.busy"].map(Into::into));
+    let known = named.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
+    needed(known)
+}
+
+/// Every string of a document.
+fn strings(value: &Value, each: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(list) => list.iter().for_each(|v| strings(v, each)),
+        Value::Object(fields) => fields.values().for_each(|v| strings(v, each)),
+        _ => {}
+    }
+}
+
+fn judge_all(store: &Store, fleet: &Fleet, judging: &Judging, packs: &[Pack]) -> Result<Vec<Place>, Failure> {
+    let chunks = fleet.chunks();
+    let next = AtomicUsize::new(0);
+    let places = Mutex::new(Vec::new());
+    let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
+    let bar = live::progress(None, format!("{} machines", fleet.hosts.len()));
+    let poisoned = || Failure::Failed("a worker panicked".into());
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match fleet.ask(store, hosts) {
+                        Ok(members) => {
+                            let judged: Vec<Place> = members.into_iter().map(|m| judge(m, judging, packs)).collect();
+                            if let Ok(mut places) = places.lock() {
+                                places.extend(judged);
+                                bar.set_message(format!("{} of {} machines", places.len(), fleet.hosts.len()));
+                            }
+                        }
+                        Err(error) => {
+                            // the others stop too
+                            next.store(chunks.len(), Ordering::Relaxed);
+                            if let Ok(mut failed) = failed.lock() {
+                                failed.get_or_insert(error);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    match failed.into_inner().map_err(|_| poisoned())? {
+        Some(error) => Err(error.into()),
+        None => places.into_inner().map_err(|_| poisoned()),
+    }
+}
+
+fn judge(member: Member, judging: &Judging, packs: &[Pack]) -> Place {
+    let judged = member.samples.and_then(|samples| {
+        let ticks = samples.frame.ticks();
+        let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
+        let start = first.time_ns.saturating_sub(i64::try_from(first.elapsed_ns).unwrap_or(0));
+        let mut judge = judging.judge(packs.to_vec(), Some((start, last.time_ns)));
+        judge.note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
+        let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
+        judge.note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
+        judge.frame(&samples.frame);
+        judge.finish().into_iter().next().ok_or_else(|| "no pack gave a verdict".to_owned())
+    });
+    Place { host: member.host, verdict: judged }
+}
+
+/// What the ranking took.
+struct Took {
+    seconds: f64,
+    /// Queries, seconds that they took in sum, bytes.
+    spent: (u64, f64, u64),
+}
+
+fn summary(places: &[Place], fleet: &Fleet, took: &Took) -> String {
+    let count = |of: fn(&Place) -> bool| places.iter().filter(|p| of(p)).count();
+    let held = count(|p| p.badness().0);
+    let unjudged = count(|p| p.verdict.is_err());
+    let (queries, seconds, bytes) = took.spent;
+    format!(
+        "{} machines, {held} held back, {unjudged} not judged; {} ticks of {} s; {:.1} s in all, \
+         {queries} queries of the store took {seconds:.1} s (two at a time) and brought {}",
+        places.len(),
+        fleet.grid.count,
+        fleet.grid.step_ms as f64 / 1e3,
+        took.seconds,
+        display(bytes as f64, "bytes"),
+    )
+}
+
+fn table(places: &[Place]) -> Table {
+    let mut table = Table::new()
+        .text("host")
+        .text("bottleneck")
+        .text("instance")
+        .column("confidence", diskwright_report::Align::Right)
+        .text("leading finding")
+        .column("of the window", diskwright_report::Align::Right);
+    for place in places {
+        match &place.verdict {
+            Err(because) => table.row([place.host.as_str(), "not judged", "", "", because, ""]),
+            Ok(verdict) => {
+                let (finding, share) = leading(verdict);
+                let confidence = format!("{:.0} %", verdict.confidence * 100.0);
+                let cells = [&place.host, verdict.bottleneck.name(), &verdict.instance, &confidence, &finding, &share];
+                table.row(cells);
+            }
+        }
+    }
+    table
+}
+
+/// The finding that speaks most for the verdict, or the longest stretch beside it.
+fn leading(verdict: &Verdict) -> (String, String) {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    if verdict.bottleneck == Bottleneck::None {
+        return match verdict.episodes.first() {
+            Some(e) => (format!("for a while: {}", e.title), percent(e.share)),
+            None => Default::default(),
+        };
+    }
+    match verdict.findings.first() {
+        Some(f) => {
+            let compare = f.compare.replace('_', " ");
+            let text =
+                format!("{} {} ({compare} {})", f.quantity, display(f.value, &f.unit), display(f.limit, &f.unit));
+            (text, percent(f.share))
+        }
+        None => Default::default(),
+    }
+}
+
+fn document(places: &[Place], store: &Store, fleet: &Fleet, took: &Took) -> Value {
+    let hosts: Vec<Value> =
+        places.iter().filter_map(|p| Some(host(&p.host, p.verdict.as_ref().ok()?, p.badness().1))).collect();
+    let unjudged: Vec<Value> =
+        places.iter().filter_map(|p| Some(json!({ "host": p.host, "because": p.verdict.as_ref().err()? }))).collect();
+    let (queries, seconds, bytes) = took.spent;
+    json!({
+        "schema": "diskwright.fleet/1",
+        "store": store.shown(),
+        "pack": places.iter().find_map(|p| Some(p.verdict.as_ref().ok()?.pack.clone())),
+        "window": {
+            "from": when::rfc3339((fleet.grid.first_ms - fleet.grid.step_ms) * 1_000_000),
+            "to": when::rfc3339(fleet.grid.last_ms() * 1_000_000),
+            "step_s": fleet.grid.step_ms as f64 / 1e3,
+            "scrape_s": fleet.scrape_ms() as f64 / 1e3,
+            "ticks": fleet.grid.count,
+        },
+        "metrics": fleet.metrics(),
+        "hosts": hosts,
+        "unjudged": unjudged,
+        "elapsed_s": took.seconds,
+        "store_queries": queries,
+        "store_s": seconds,
+        "store_bytes": bytes,
+    })
+}
+
+fn host(name: &str, verdict: &Verdict, score: f64) -> Value {
+    let finding = verdict.findings.first().filter(|_| verdict.bottleneck != Bottleneck::None).map(|f| {
+        json!({
+            "rule": f.rule,
+            "severity": f.severity,
+            "object": f.object,
+            "instance": f.instance,
+            "counter": f.counter,
+            "value": f.value,
+            "compare": f.compare,
+            "limit": f.limit,
+            "unit": f.unit,
+            "share": f.share,
+            "from": f.from,
+            "to": f.to,
+        })
+    });
+    json!({
+        "host": name,
+        "bottleneck": verdict.bottleneck,
+        "instance": verdict.instance,
+        "confidence": verdict.confidence,
+        "score": score,
+        "sentence": verdict.sentence,
+        "finding": finding,
+        "episodes": verdict.episodes.iter().take(3).collect::<Vec<_>>(),
+        "unjudged": verdict.unjudged.iter().map(|u| &u.rule).collect::<Vec<_>>(),
+    })
+}
