@@ -10,10 +10,10 @@ use crate::node::{CHUNK, Chunk, Columns, Slot};
 use crate::notes::Notes;
 use crate::program::{Program, StatisticPlan, Wanted, compile};
 use crate::pseudo::Pseudo;
-use crate::rule::Pack;
+use crate::rule::{Pack, Rule};
 use crate::scene::Scene;
 use crate::states::{States, Statistic};
-use crate::stream::{Scratch, Times};
+use crate::stream::{Scratch, Stream, Times};
 use crate::trends::timeline::{Stretch, Timeline};
 use crate::verdict::Verdict;
 use crate::window::{Segment, Window, start_of};
@@ -121,6 +121,12 @@ impl Judge {
             },
             _ => self.notes.add(note),
         }
+    }
+
+    /// The rule that a stream judges, with logical disks where they stand in.
+    pub(crate) fn rule_of(&self, stream: &Stream) -> &Rule {
+        let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
+        other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
     }
 
     fn unreadable(&mut self, note: &Note, error: &serde_json::Error) {

@@ -21,6 +21,7 @@ mod culprits;
 mod judge;
 mod lanes;
 mod load;
+pub mod missing;
 pub mod names;
 mod node;
 mod notes;

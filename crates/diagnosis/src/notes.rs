@@ -2,6 +2,8 @@
 
 use diskwright_base::Note;
 
+use crate::missing::Source;
+
 /// Texts kept of each kind; of more only the number is known.
 const TEXTS: usize = 50;
 
@@ -13,6 +15,8 @@ pub(crate) struct Notes {
     pub gaps: u64,
     /// Notes beyond those kept.
     pub left_out: u64,
+    /// What made the log; of several, the first that was not ours.
+    pub source: Source,
 }
 
 /// A note's text and how often it came.
@@ -27,6 +31,12 @@ pub(crate) struct Remark {
 
 impl Notes {
     pub fn add(&mut self, note: &Note) {
+        if note.kind == Note::SOURCE {
+            if self.source == Source::Live {
+                self.source = Source::of_format(&note.text);
+            }
+            return;
+        }
         if note.kind == Note::GAP {
             self.gaps += 1;
         }

@@ -30,13 +30,8 @@ pub(crate) struct Measured {
 
 /// The outcomes of all rules of a pack at all instances, in the rules' order.
 pub(crate) fn outcomes(judge: &Judge, pack: usize) -> Vec<Outcome<'_>> {
-    let rules = &judge.packs[pack].rules;
     let streams = judge.states.streams.iter().filter(|s| s.pack == pack);
-    let asked = |stream: &Stream| {
-        let other = judge.states.stand_ins.get(&(pack, stream.rule)).filter(|_| stream.stands_in);
-        other.unwrap_or(&rules[stream.rule])
-    };
-    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, asked(stream), stream)).collect();
+    let mut list: Vec<Outcome> = streams.map(|stream| outcome(judge, judge.rule_of(stream), stream)).collect();
     list.sort_by_key(|o| o.rule_at);
     list
 }

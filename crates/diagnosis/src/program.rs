@@ -94,7 +94,7 @@ impl<'a> Maker<'a, '_> {
         // a machine without arrays has nothing to judge in them; one whose log has
         // no disks at all cannot be judged by its disks
         if !has_object && rule.object != "array" {
-            missing.extend(rule.conditions().map(|c| c.quantity.counter.id.clone()));
+            missing.extend(rule.conditions().flat_map(|c| c.quantity.names()).map(|name| name.id.clone()));
         }
         if rule.absent == Absent::Inapplicable && has_object {
             missing.clear();
@@ -116,11 +116,36 @@ impl<'a> Maker<'a, '_> {
                 Ok(()) => judged = true,
                 Err(Absence::Missing(counter)) => {
                     missing.insert(counter);
+                    missing.append(&mut self.lacking(asked.rule, place));
                 }
                 Err(Absence::Nowhere) => {}
             }
         }
         (judged, missing)
+    }
+
+    /// Everything that a rule lacks at a place, so that all of it can be recorded next time.
+    fn lacking(&mut self, rule: &Rule, place: &Place<'a>) -> BTreeSet<String> {
+        let mut of = |condition: &Condition| -> BTreeSet<String> {
+            let limit = match &condition.limit {
+                Limit::Counter { counter, .. } => Some(counter),
+                Limit::Number(_) => None,
+            };
+            // what is of the window is made of counters that other conditions name
+            let names = condition.quantity.names().chain(limit).filter(|name| !name.is_of_window());
+            let absent = |name: &Name| match self.builder.name(name, place) {
+                Err(Absence::Missing(counter)) => Some(counter),
+                _ => None,
+            };
+            names.filter_map(absent).collect()
+        };
+        let mut lacking: BTreeSet<String> = rule.all.iter().flat_map(&mut of).collect();
+        let ways: Vec<BTreeSet<String>> = rule.any.iter().map(of).collect();
+        // one of several ways to hold is enough to judge
+        if ways.iter().all(|way| !way.is_empty()) {
+            lacking.extend(ways.into_iter().flatten());
+        }
+        lacking
     }
 
     /// The same of logical disks, where the log lacks what it takes of physical ones.

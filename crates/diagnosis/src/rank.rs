@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::advice::Advice;
 use crate::judge::Judge;
+use crate::missing::Missing;
 use crate::outcome::{Outcome, episodes, finding, lead, outcomes, relate};
 use crate::rule::{Bottleneck, Rule};
 use crate::time::rfc3339;
@@ -63,6 +64,7 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         episodes: episodes(&all),
         set_aside,
         ruled_out,
+        missing: Missing::of(&unjudged, judge.notes.source),
         unjudged,
         ranking,
         notes: remarks(judge),

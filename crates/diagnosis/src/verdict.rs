@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
+use crate::missing::Missing;
 use crate::rule::{Bottleneck, Severity};
 use crate::trends::Trend;
 
@@ -36,6 +37,8 @@ pub struct Verdict {
     pub ruled_out: Vec<RuledOut>,
     /// Rules that could not be judged.
     pub unjudged: Vec<Unjudged>,
+    /// The counters that they lack, and how to record them next time.
+    pub missing: Missing,
     /// The bottlenecks that findings speak for, most first.
     pub ranking: Vec<Rank>,
     /// Who does it, where that could be seen.

@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use diskwright_diagnosis::{Verdict, packs};
+use diskwright_base::Note;
+use diskwright_diagnosis::missing::Source;
+use diskwright_diagnosis::{Judge, Verdict, packs};
 
 /// A Windows log of two letters, ready-made, of which C: is slow and full of
 /// requests; `object` is what the logger was told to record.
@@ -63,10 +65,22 @@ fn where_disks_can_be_judged_letters_are_left_alone() {
 
 #[test]
 fn rules_of_a_class_or_a_set_have_no_stand_in() {
-    let rules = "[[rule]]\nid = 'class'\nclasses = ['rotational']\nall = [{ counter = 'avg_queue_length', above = 1 }]\n\
-                 [[rule]]\nid = 'set'\nwhich = 'set'\nall = [{ counter = 'avg_queue_length', above = 1 }]\n\
-                 [[rule]]\nid = 'probe'\nall = [{ counter = 'transfers_per_s', above = 'ceiling.requests_per_s' }]\n\
-                 [[rule]]\nid = 'sum'\nobject = 'machine'\nall = [{ counter = 'physical_disk.transfers_per_s', above = 104 }]\n";
+    let rules = "
+        [[rule]]
+        id = 'class'
+        classes = ['rotational']
+        all = [{ counter = 'avg_queue_length', above = 1 }]
+        [[rule]]
+        id = 'set'
+        which = 'set'
+        all = [{ counter = 'avg_queue_length', above = 1 }]
+        [[rule]]
+        id = 'probe'
+        all = [{ counter = 'transfers_per_s', above = 'ceiling.requests_per_s' }]
+        [[rule]]
+        id = 'sum'
+        object = 'machine'
+        all = [{ counter = 'physical_disk.transfers_per_s', above = 104 }]";
     let verdict = letters("logical_disk").by(rules);
     assert_eq!(only(&verdict).rule, "sum");
     near(only(&verdict).value, 105.0);
@@ -84,4 +98,20 @@ fn a_pack_may_forbid_it() {
     assert!(verdict.findings.iter().any(|f| f.rule == "disk.logical-slow-25" && f.instance == "C:"));
     assert!(verdict.unjudged.iter().any(|u| u.rule == "disk.physical-queue"));
     assert!(!said(&verdict));
+}
+
+#[test]
+fn what_is_missing_is_told_in_the_words_of_the_logs_maker() {
+    let recording = letters("logical_disk");
+    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], recording.options());
+    judge.note(&Note::new(START, Note::SOURCE, "perfmon-text"));
+    judge.frame(&recording.frame(0..40));
+    let verdict = judge.finish().remove(0);
+    assert_eq!(verdict.missing.source, Source::Perfmon);
+    assert!(verdict.notes.is_empty(), "it is no remark: {:?}", verdict.notes);
+    assert!(verdict.missing.counters.contains(&"memory.available_fraction".to_owned()));
+    assert!(verdict.missing.how[0].contains(r"\PhysicalDisk(*)\Avg. Disk Queue Length"), "{:?}", verdict.missing.how);
+    assert!(verdict.missing.never.iter().any(|n| n.contains("pressure.memory_some")), "{:?}", verdict.missing.never);
+    let ours = recording.by_default();
+    assert_eq!(ours.missing.source, Source::Live);
 }

@@ -2,6 +2,7 @@
 //! names that try to break out of the page.
 
 use diskwright_base::{Class, Device, DeviceKind, Filesystem, Level, Note, Topology};
+use diskwright_diagnosis::missing::{Missing, Source};
 use diskwright_diagnosis::trends::{Shape, StepSeen, Trend};
 use diskwright_diagnosis::verdict::*;
 use diskwright_diagnosis::{Advice, Bottleneck, Severity};
@@ -257,11 +258,8 @@ pub(crate) fn verdict() -> Verdict {
                 .into(),
         }],
         ruled_out: ruled_out(),
-        unjudged: vec![Unjudged {
-            rule: "controller.full".into(),
-            bottleneck: Bottleneck::Controller,
-            missing: vec!["physical_disk.ceiling.bytes_per_s".into()],
-        }],
+        missing: Missing::of(&unjudged(), Source::Perfmon),
+        unjudged: unjudged(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         culprits: culprits(),
         advice: remedies(),
@@ -290,6 +288,22 @@ pub(crate) fn verdict() -> Verdict {
             gaps: 1,
         },
     }
+}
+
+fn unjudged() -> Vec<Unjudged> {
+    let missing = |ids: &[&str]| ids.iter().map(|id| id.to_string()).collect();
+    vec![
+        Unjudged {
+            rule: "controller.full".into(),
+            bottleneck: Bottleneck::Controller,
+            missing: missing(&["physical_disk.ceiling.bytes_per_s"]),
+        },
+        Unjudged {
+            rule: "memory.low".into(),
+            bottleneck: Bottleneck::Memory,
+            missing: missing(&["memory.available_bytes", "pressure.memory_some"]),
+        },
+    ]
 }
 
 /// A pack that sees it otherwise.

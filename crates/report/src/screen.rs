@@ -298,14 +298,14 @@ impl<'a> Screen<'a> {
             said.push(format!("Not seen here: {}", unseen.iter().map(what).collect::<Vec<_>>().join(", ")));
         }
         if !verdict.unjudged.is_empty() {
-            said.push(words::unjudged(verdict, 4));
+            said.push(words::unjudged_and_how(verdict, 2));
         }
         if said.is_empty() {
             return;
         }
         self.heading("How far to trust this");
         for words in said.iter().take(detail.limits) {
-            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 2);
+            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 3);
         }
         self.more(said.len(), detail.limits);
     }

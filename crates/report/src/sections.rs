@@ -153,6 +153,12 @@ pub(crate) fn trust(report: &Report, verdict: &Verdict) -> String {
         let noun = if rules.len() == 1 { "Rule" } else { "Rules" };
         items.push(format!("{noun} {} could not be judged: there is no {}.", named.join(", "), missing.join(", ")));
     }
+    let missing = &verdict.missing;
+    if !missing.how.is_empty() {
+        let lines: Vec<String> = missing.how.iter().map(|line| format!("<li>{}</li>", escape_code(line))).collect();
+        items.push(format!("To judge them next time, record what is missing:<ul>{}</ul>", lines.join("")));
+    }
+    items.extend(missing.never.iter().map(|line| escape_code(&format!("Not to be had: {line}."))));
     for remark in &verdict.notes {
         let Some(kind) = words::remark_kind(&remark.kind) else { continue };
         if remark.kind == Note::UNSEEN {

@@ -104,6 +104,15 @@ pub(crate) fn unjudged(verdict: &Verdict, most: usize) -> String {
     format!("{rules} could not be judged for want of {named}{more}")
 }
 
+/// The same with how to judge it next time, where something can be done.
+pub(crate) fn unjudged_and_how(verdict: &Verdict, most: usize) -> String {
+    let said = unjudged(verdict, most);
+    match verdict.missing.short.as_str() {
+        "" => said,
+        short => format!("{said}. To judge them next time, {short} (commands: --json, `report`)"),
+    }
+}
+
 /// A remark's kind for people; `None` for kinds that are told elsewhere.
 pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
     match kind {

@@ -54,10 +54,9 @@ impl<'a> Subject<'a> {
 
 /// The quantities that a pack's rules judge at each tick, each once.
 pub(crate) fn subjects(judge: &Judge, pack: usize) -> Vec<Subject<'_>> {
-    let rules = &judge.packs[pack].rules;
     let mut by_track: BTreeMap<usize, (Option<&str>, Vec<Judged<'_>>)> = BTreeMap::new();
     for stream in judge.states.streams.iter().filter(|s| s.pack == pack) {
-        let rule = &rules[stream.rule];
+        let rule = judge.rule_of(stream);
         for (at, condition) in rule.conditions().enumerate() {
             let state = &stream.conditions[at];
             // an amount in a tick is of the tick's length, which may change

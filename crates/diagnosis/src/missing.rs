@@ -1,0 +1,449 @@
+//! What a log lacked, and how to record it next time, in the words of whatever
+//! made the log. The words are data: `rules/record.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use diskwright_base::catalogue::{Names, Per};
+use diskwright_base::{Catalogue, Counter};
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Unjudged;
+
+/// What kind of program made a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Our own recorder.
+    #[default]
+    Live,
+    /// Windows Performance Monitor.
+    Perfmon,
+    /// sysstat: sar, sadf, iostat.
+    Sysstat,
+    /// Performance Co-Pilot.
+    Pcp,
+    /// Prometheus exporters.
+    Prometheus,
+    /// Something else.
+    Unknown,
+}
+
+impl Source {
+    const ALL: [(&str, Source); 5] = [
+        ("live", Source::Live),
+        ("perfmon", Source::Perfmon),
+        ("sysstat", Source::Sysstat),
+        ("pcp", Source::Pcp),
+        ("prometheus", Source::Prometheus),
+    ];
+
+    /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
+    pub fn of_format(format: &str) -> Source {
+        let known = |of: &&Of| of.formats.iter().any(|start| format.starts_with(start.as_str()));
+        let found = data().source.iter().find(known);
+        let named = |of: &Of| Source::ALL.iter().find(|(id, _)| *id == of.id).map(|(_, source)| *source);
+        found.and_then(named).unwrap_or(Source::Unknown)
+    }
+
+    fn data(self) -> Option<&'static Of> {
+        let (id, _) = Source::ALL.iter().find(|(_, source)| *source == self)?;
+        data().source.iter().find(|of| of.id == *id)
+    }
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        self.data().map_or("an unknown program", |of| of.title.as_str())
+    }
+}
+
+/// What could not be judged for want of counters, and how to record them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Missing {
+    /// What made the log.
+    pub source: Source,
+    /// The counters, each once.
+    pub counters: Vec<String>,
+    /// What to do to have them next time: commands and settings, a sentence or line each.
+    pub how: Vec<String>,
+    /// What this source cannot bring, with the reason.
+    pub never: Vec<String>,
+    /// `how` as a phrase; empty where there is nothing to do.
+    pub short: String,
+}
+
+impl Missing {
+    /// Of the rules that could not be judged in a log of a source.
+    pub fn of(unjudged: &[Unjudged], source: Source) -> Missing {
+        let names = unjudged.iter().flat_map(|u| &u.missing);
+        // a counter of nothing but gaps was recorded
+        let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
+        counters.sort();
+        counters.dedup();
+        let plan = Plan::new(counters.iter().map(String::as_str), source);
+        Missing { source, how: plan.how(), never: plan.never(), short: plan.short(), counters }
+    }
+}
+
+/// How to record counters next time with what made the log: commands and
+/// settings, then what that program can never bring.
+pub fn how_to_record(counters: &[&str], source: Source) -> Vec<String> {
+    let plan = Plan::new(counters.iter().copied(), source);
+    let mut lines = plan.how();
+    lines.extend(plan.never());
+    lines
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Data {
+    source: Vec<Of>,
+    made_of: Vec<MadeOf>,
+    never: Vec<Never>,
+}
+
+/// A kind of source.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    id: String,
+    title: String,
+    formats: Vec<String>,
+    names: Vocabulary,
+    every: bool,
+    short: String,
+    tool: Vec<Tool>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Vocabulary {
+    Nt,
+    Sysstat,
+    Prometheus,
+    Pcp,
+    Linux,
+}
+
+impl Vocabulary {
+    fn of(self, names: &Names) -> &[String] {
+        match self {
+            Vocabulary::Nt => &names.nt,
+            Vocabulary::Sysstat => &names.sysstat,
+            Vocabulary::Prometheus => &names.prometheus,
+            Vocabulary::Pcp => &names.pcp,
+            Vocabulary::Linux => &names.linux,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Default)]
+struct Tool {
+    line: String,
+    also: String,
+    join: String,
+    reads_join: String,
+    names_join: String,
+    group: Vec<Group>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Group {
+    is: Vec<String>,
+    holds: Vec<String>,
+    gives: Vec<String>,
+    flag: String,
+    read: String,
+    form: String,
+    what: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MadeOf {
+    id: String,
+    #[serde(default)]
+    any: Vec<String>,
+    #[serde(default)]
+    all: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Never {
+    id: String,
+    because: String,
+}
+
+/// # Panics
+/// When `rules/record.toml` is wrong, which a test rules out.
+fn data() -> &'static Data {
+    static DATA: OnceLock<Data> = OnceLock::new();
+    DATA.get_or_init(|| {
+        let text = include_str!("../../../rules/record.toml");
+        toml::from_str(text).unwrap_or_else(|error| panic!("rules/record.toml: {error}"))
+    })
+}
+
+/// A name in a source's vocabulary, and the group of a tool that brings it.
+type Found = (usize, usize, String);
+
+/// Formulas within formulas that are followed.
+const DEPTH: usize = 4;
+
+impl Of {
+    /// What of a tool brings a counter: by name, or what it is computed from.
+    fn brings(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<Found>> {
+        let counter = Catalogue::builtin().get(id)?;
+        self.by_name(tool, counter).map(|found| vec![found]).or_else(|| {
+            let ways = counter.derive.iter().filter(|_| depth > 0);
+            ways.filter_map(|derive| {
+                let mut all = Vec::new();
+                for part in derive.sum.iter().chain(&derive.minus) {
+                    all.extend(self.brings(tool, part, depth - 1)?);
+                }
+                if let Per::Counters(ids) = &derive.per {
+                    let parts: Vec<Found> =
+                        ids.iter().filter_map(|part| self.brings(tool, part, depth - 1)).flatten().collect();
+                    all.extend((!parts.is_empty()).then_some(parts)?);
+                }
+                Some(all)
+            })
+            .next()
+        })
+    }
+
+    fn by_name(&self, tool: usize, counter: &Counter) -> Option<Found> {
+        let groups = &self.tool[tool].group;
+        let of = |name: &String| {
+            let fits = |g: &Group| g.is.contains(name) || g.holds.iter().any(|part| name.contains(part.as_str()));
+            groups.iter().position(fits).map(|group| (tool, group, name.clone()))
+        };
+        let given = || groups.iter().position(|g| g.gives.contains(&counter.id));
+        let named = self.names.of(&counter.names).iter().find_map(of);
+        named.or_else(|| given().map(|group| (tool, group, String::new())))
+    }
+}
+
+/// What was asked for, sorted into tools.
+struct Plan {
+    source: Source,
+    of: Option<&'static Of>,
+    found: Vec<Found>,
+    never: Vec<String>,
+}
+
+impl Plan {
+    fn new<'c>(counters: impl Iterator<Item = &'c str>, source: Source) -> Plan {
+        let mut plan = Plan { source, of: source.data(), found: Vec::new(), never: Vec::new() };
+        for counter in counters {
+            let had = match made_of(counter) {
+                Some(made) if !made.any.is_empty() => made.any.iter().any(|part| plan.add(part)),
+                // each is added, whatever became of the others
+                Some(made) => made.all.iter().map(|part| plan.add(part)).fold(true, |all, had| all & had),
+                None => plan.add(counter),
+            };
+            if !had {
+                plan.never.push(counter.to_owned());
+            }
+        }
+        plan.found.sort();
+        plan.found.dedup();
+        plan
+    }
+
+    /// Adds what brings a counter; false where nothing does.
+    fn add(&mut self, counter: &str) -> bool {
+        let Some(of) = self.of else { return false };
+        let mut ways = (0..of.tool.len()).filter_map(|tool| of.brings(tool, counter, DEPTH));
+        let found: Vec<Found> = if of.every { ways.flatten().collect() } else { ways.next().unwrap_or_default() };
+        self.found.extend_from_slice(&found);
+        !found.is_empty()
+    }
+
+    /// The tools in use with their groups and names.
+    fn used(&self) -> BTreeMap<usize, Vec<(&'static Group, &str)>> {
+        let mut used: BTreeMap<usize, Vec<(&Group, &str)>> = BTreeMap::new();
+        for (tool, group, name) in &self.found {
+            if let Some(of) = self.of {
+                used.entry(*tool).or_default().push((&of.tool[*tool].group[*group], name));
+            }
+        }
+        used
+    }
+
+    fn how(&self) -> Vec<String> {
+        let Some(of) = self.of else {
+            if self.never.is_empty() {
+                return Vec::new();
+            }
+            return vec!["`diskwright record DIR` on Linux records all that the rules judge".into()];
+        };
+        let mut lines = Vec::new();
+        for (at, groups) in self.used() {
+            let tool = &of.tool[at];
+            let list = |join: &str, part: &dyn Fn(&Group, &str) -> String| {
+                let mut parts: Vec<String> = Vec::new();
+                for (group, name) in &groups {
+                    let text = part(group, name);
+                    if !text.is_empty() && !parts.contains(&text) {
+                        parts.push(text);
+                    }
+                }
+                parts.join(join)
+            };
+            let flags = list(&tool.join, &|group, _| group.flag.clone());
+            let reads = list(&tool.reads_join, &|group, _| group.read.clone());
+            let names = list(&tool.names_join, &formed);
+            lines.push(tool.line.replace("{flags}", &flags).replace("{reads}", &reads).replace("{names}", &names));
+            lines.extend((!tool.also.is_empty()).then(|| tool.also.clone()));
+        }
+        lines
+    }
+
+    fn short(&self) -> String {
+        let Some(of) = self.of else { return String::new() };
+        let mut what: Vec<String> = Vec::new();
+        for (group, name) in self.used().into_values().flatten() {
+            let word = group.what.replace("{object}", name.split('\\').next().unwrap_or_default());
+            if !word.is_empty() && !what.contains(&word) {
+                what.push(word);
+            }
+        }
+        if what.is_empty() { String::new() } else { of.short.replace("{what}", &what.join(", ")) }
+    }
+
+    /// A sentence for each reason why something cannot be had.
+    fn never(&self) -> Vec<String> {
+        let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
+        for counter in &self.never {
+            let known = data().never.iter().find(|never| counter.contains(&never.id));
+            let because = match known {
+                Some(never) => never.because.clone(),
+                None if self.of.is_none() => continue,
+                None => format!("{} has no such counter", self.source.title()),
+            };
+            match by_reason.iter_mut().find(|(reason, _)| *reason == because) {
+                Some((_, counters)) => counters.push(counter),
+                None => by_reason.push((because, vec![counter])),
+            }
+        }
+        by_reason.into_iter().map(|(because, counters)| format!("{because}: {}", counters.join(", "))).collect()
+    }
+}
+
+/// A name as its group writes it.
+fn formed(group: &Group, name: &str) -> String {
+    let (object, counter) = name.split_once('\\').unwrap_or(("", name));
+    match group.form.as_str() {
+        "" => name.to_owned(),
+        form => form.replace("{name}", name).replace("{object}", object).replace("{counter}", counter),
+    }
+}
+
+/// What a quantity that is no counter is made of.
+fn made_of(counter: &str) -> Option<&'static MadeOf> {
+    let (_, short) = counter.split_once('.')?;
+    data().made_of.iter().find(|made| made.id == short && Catalogue::builtin().get(counter).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn how(counters: &[&str], source: Source) -> String {
+        how_to_record(counters, source).join("\n")
+    }
+
+    #[test]
+    fn formats_have_their_sources() {
+        for (format, source) in [
+            ("perfmon-text", Source::Perfmon),
+            ("perfmon-blg", Source::Perfmon),
+            ("sadf-json", Source::Sysstat),
+            ("sa-binary", Source::Sysstat),
+            ("iostat-text", Source::Sysstat),
+            ("pcp", Source::Pcp),
+            ("prometheus-text", Source::Prometheus),
+            ("blktrace", Source::Unknown),
+        ] {
+            assert_eq!(Source::of_format(format), source, "{format}");
+        }
+    }
+
+    #[test]
+    fn windows_is_given_counter_paths() {
+        let text = how(
+            &["physical_disk.avg_queue_length", "memory.available_bytes", "physical_disk.busy", "pressure.io_some"],
+            Source::Perfmon,
+        );
+        let paths = r#"`typeperf -si 15 -f CSV -o next.csv "\Memory\Available Bytes" "\PhysicalDisk(*)\% Idle Time" "#;
+        assert!(text.starts_with(paths), "{text}");
+        assert!(text.contains(r#""\PhysicalDisk(*)\Avg. Disk Queue Length""#), "{text}");
+        assert!(text.contains("Windows Performance Monitor has no such counter: pressure.io_some"), "{text}");
+    }
+
+    #[test]
+    fn sysstat_is_given_flags() {
+        let text =
+            how(&["physical_disk.avg_queue_length", "pressure.io_some", "logical_disk.free_fraction"], Source::Sysstat);
+        assert!(text.contains("`sadc -S DISK,XDISK 10 FILE`"), "{text}");
+        assert!(text.contains("-- -d -F -q ALL`"), "{text}");
+        let text = how(&["physical_disk.avg_s_per_flush"], Source::Sysstat);
+        assert!(text.contains("iostat -x -t -o JSON 10 > FILE` brings f_await"), "{text}");
+        assert!(how(&["physical_disk.stalled"], Source::Sysstat).contains("no such counter: physical_disk.stalled"));
+    }
+
+    #[test]
+    fn pcp_and_exporters_are_given_what_formulas_need() {
+        let text = how(&["physical_disk.avg_s_per_read"], Source::Pcp);
+        assert!(text.contains("{ disk.dev.read disk.dev.read_rawactive }"), "{text}");
+        let text = how(&["physical_disk.avg_s_per_transfer", "machine.waiting"], Source::Prometheus);
+        assert!(text.contains("node_exporter --collector.diskstats --collector.pressure` brings"), "{text}");
+        assert!(text.contains("node_disk_reads_completed_total"), "{text}");
+        assert!(text.contains("--collectors.enabled=physical_disk` brings"), "{text}");
+    }
+
+    #[test]
+    fn a_live_machine_is_told_what_its_kernel_lacks() {
+        let text = how(&["pressure.io_some", "physical_disk.ceiling.requests_per_s"], Source::Live);
+        assert!(text.contains("psi=1"), "{text}");
+        assert!(text.contains("no probe has measured this disk: physical_disk.ceiling.requests_per_s"), "{text}");
+    }
+
+    #[test]
+    fn one_phrase_tells_it_on_a_screen() {
+        let unjudged = |missing: &[&str]| Unjudged {
+            rule: "r".into(),
+            bottleneck: crate::Bottleneck::Disk,
+            missing: missing.iter().map(|m| m.to_string()).collect(),
+        };
+        let list =
+            [unjudged(&["physical_disk.busy", "memory.free_bytes"]), unjudged(&["paging.pages_per_s (gaps only)"])];
+        let missing = Missing::of(&list, Source::Perfmon);
+        assert_eq!(missing.counters, ["memory.free_bytes", "physical_disk.busy"]);
+        assert!(missing.short.contains("PhysicalDisk"), "{}", missing.short);
+        assert!(Missing::of(&[], Source::Perfmon).how.is_empty());
+    }
+
+    /// Every counter of every pack has an answer for every source.
+    #[test]
+    fn nothing_that_a_rule_names_is_left_without_an_answer() {
+        for pack in crate::packs::all().unwrap() {
+            for rule in &pack.rules {
+                for name in rule.conditions().flat_map(|c| c.quantity.names()) {
+                    for (_, source) in Source::ALL {
+                        let lines = how_to_record(&[name.id.as_str()], source);
+                        assert!(!lines.is_empty(), "{}: {} of {source:?}", rule.id, name.id);
+                        let left =
+                            |l: &String| ["{flags}", "{reads}", "{names}", "{object}"].iter().any(|p| l.contains(p));
+                        assert!(!lines.iter().any(left), "{lines:?}");
+                    }
+                }
+            }
+        }
+    }
+}
