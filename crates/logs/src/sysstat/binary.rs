@@ -8,7 +8,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::json_log::{self, Writer};
+use super::json_log;
+use super::keeper::Writer;
 use super::stream::Stream;
 use super::time::Order;
 use crate::batch::Batch;

@@ -2,10 +2,9 @@
 //! other, each with hosts, each with samples. Only one sample at a time is
 //! held, so a document of any size takes the same memory.
 
-use super::clock::Clock;
 use super::json::{self, Scanner, Stop, Token};
+use super::keeper::{Keeper, Writer};
 use super::sample;
-use super::shaper::Shaper;
 use super::stream::Stream;
 use super::template::{Part, Stamp, Template};
 use super::time::{self, Order};
@@ -18,49 +17,11 @@ const TEMPLATES: usize = 4;
 /// Objects within objects outside of samples at most.
 const DEEPEST: usize = 64;
 
-/// Who wrote the documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
-    /// sadf: each sample has its date, time and interval.
-    Sadf,
-    /// iostat or mpstat: the first sample may cover the time since boot.
-    Iostat,
-    /// mpstat: no sample since boot, times without a date.
-    Mpstat,
-}
-
-/// What the head of a host says.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Host {
-    pub(super) name: String,
-    pub(super) kernel: String,
-    pub(super) processors: u32,
-    pub(super) date: String,
-    pub(super) zone: String,
-    /// Samples of this document so far.
-    pub(super) samples: u64,
-    /// Days since its date, for times without one, and the last of these.
-    pub(super) midnights: i64,
-    pub(super) last_clock: Option<i64>,
-}
-
-pub(super) struct Log<'a, 'b, 'c> {
-    pub(super) stream: Stream<'a>,
-    pub(super) batch: &'c mut Batch<'b>,
-    pub(super) options: &'c Options,
-    pub(super) writer: Writer,
-    pub(super) clock: Clock,
-    pub(super) order: Order,
-    pub(super) host: Host,
-    /// The host that is read.
-    pub(super) chosen: Option<String>,
-    pub(super) shaper: Shaper,
+struct Log<'a, 'b, 'c> {
+    stream: Stream<'a>,
+    keep: Keeper<'b, 'c>,
     templates: Vec<Template>,
     generation: u32,
-    /// The time of the sample before, of this document.
-    pub(super) before_ns: Option<i64>,
-    pub(super) is_announced: bool,
-    pub(super) ticks: u64,
 }
 
 /// Reads all documents of an input.
@@ -78,27 +39,13 @@ pub fn read_stream(
     batch: &mut Batch<'_>,
     writer: Writer,
 ) -> Result<(), LogError> {
-    let mut log = Log {
-        stream,
-        batch,
-        options,
-        writer,
-        clock: Clock::new(options),
-        order,
-        host: Host::default(),
-        chosen: options.host.clone(),
-        shaper: Shaper::new(),
-        templates: Vec::new(),
-        generation: 0,
-        before_ns: None,
-        is_announced: false,
-        ticks: 0,
-    };
+    let keep = Keeper::new(stream.name(), batch, options, order, writer);
+    let mut log = Log { stream, keep, templates: Vec::new(), generation: 0 };
     log.documents()
 }
 
 /// A token that is held, of what lies outside of samples.
-pub(super) enum Held {
+enum Held {
     Open(u8),
     Close,
     Text(String),
@@ -113,7 +60,7 @@ impl Log<'_, '_, '_> {
         let mut depth = 0usize;
         let mut last = String::new();
         let mut key = String::new();
-        while !self.batch.is_stopped() {
+        while !self.keep.batch.is_stopped() {
             let token = match self.token() {
                 Ok(Some(token)) => token,
                 Ok(None) => {
@@ -132,11 +79,11 @@ impl Log<'_, '_, '_> {
                 Held::Close => depth = depth.saturating_sub(1),
                 Held::Colon => key = std::mem::take(&mut last),
                 Held::Text(text) => {
-                    self.head(&under, &text);
+                    self.keep.head(&under, &text);
                     last = text;
                 }
-                Held::Number(number) if under == "number-of-cpus" => self.host.processors = number as u32,
-                Held::Number(_) | Held::Other => {}
+                Held::Number(number) => self.keep.head(&under, &format!("{number}")),
+                Held::Other => {}
             }
             if depth > DEEPEST {
                 let error = self.stream.broken(0, "nested too deeply");
@@ -149,20 +96,20 @@ impl Log<'_, '_, '_> {
     /// After some samples what cannot be read is only left out.
     fn end_or(&mut self, error: LogError) -> Result<(), LogError> {
         match error {
-            LogError::Broken { at, because, .. } if self.ticks > 0 => {
-                self.batch.skip(at, format!("{because}; the rest of the file was left out"));
+            LogError::Broken { at, because, .. } if self.keep.ticks > 0 => {
+                self.keep.batch.skip(at, format!("{because}; the rest of the file was left out"));
                 Ok(())
             }
             error => Err(error),
         }
     }
 
-    pub(super) fn unfinished(&mut self) {
+    fn unfinished(&mut self) {
         let place = format!("byte {}", self.stream.place() + self.stream.rest().len() as u64);
-        self.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
+        self.keep.batch.skip(place, "the document is not finished: its writer was stopped, or the file was cut");
     }
 
-    pub(super) fn token(&mut self) -> Result<Option<Held>, LogError> {
+    fn token(&mut self) -> Result<Option<Held>, LogError> {
         loop {
             let mut scanner = Scanner::new(self.stream.rest(), 0);
             let held = match scanner.next() {
@@ -186,23 +133,9 @@ impl Log<'_, '_, '_> {
         }
     }
 
-    /// A string of a host's head.
-    fn head(&mut self, key: &str, text: &str) {
-        match key {
-            "nodename" => {
-                self.host = Host { name: text.to_owned(), ..Host::default() };
-                self.before_ns = None;
-            }
-            "release" => self.host.kernel = text.to_owned(),
-            "date" | "file-date" => self.host.date = text.to_owned(),
-            "timezone" => self.host.zone = text.to_owned(),
-            _ => {}
-        }
-    }
-
     /// The elements of `"statistics"`, up to the end of the list.
     fn samples(&mut self) -> Result<(), LogError> {
-        while !self.batch.is_stopped() {
+        while !self.keep.batch.is_stopped() {
             let Some(first) = self.peek()? else {
                 self.unfinished();
                 return Ok(());
@@ -246,24 +179,24 @@ impl Log<'_, '_, '_> {
                     let said = self.said(&stamp);
                     let place = self.stream.place();
                     self.stream.skip(length);
-                    self.tick(&said, place)?;
+                    self.keep.tick(&said, place)?;
                     return Ok(true);
                 }
                 Err(Stop::More) => {
-                    self.shaper.clear();
+                    self.keep.shaper.clear();
                     if !self.stream.more()? {
                         self.unfinished();
                         return Ok(false);
                     }
                 }
                 Err(Stop::Wrong(at, because)) => {
-                    self.shaper.clear();
+                    self.keep.shaper.clear();
                     let error = self.stream.broken(at, because);
-                    if self.ticks == 0 && self.host.samples == 0 {
+                    if self.keep.is_at_start() {
                         return Err(error);
                     }
                     let place = format!("byte {}", self.stream.place() + at as u64);
-                    self.batch.skip(place, format!("a sample is broken: {because}"));
+                    self.keep.batch.skip(place, format!("a sample is broken: {because}"));
                     return self.resume(at);
                 }
             }
@@ -271,24 +204,24 @@ impl Log<'_, '_, '_> {
     }
 
     fn try_sample(&mut self, stamp: &mut Stamp) -> Result<usize, Stop> {
-        if self.generation != self.shaper.generation {
-            self.generation = self.shaper.generation;
+        if self.generation != self.keep.shaper.generation {
+            self.generation = self.keep.shaper.generation;
             self.templates.clear();
         }
         let bytes = self.stream.rest();
         for at in 0..self.templates.len() {
-            if let Some(length) = self.templates[at].fit(bytes, &mut self.shaper.row, stamp)? {
+            if let Some(length) = self.templates[at].fit(bytes, &mut self.keep.shaper.row, stamp)? {
                 self.templates.swap(0, at);
                 return Ok(length);
             }
-            self.shaper.clear();
+            self.keep.shaper.clear();
         }
         let mut template = if self.templates.len() < TEMPLATES {
             Template::default()
         } else {
             self.templates.pop().unwrap_or_default()
         };
-        let length = sample::read(bytes, &mut self.shaper, &mut template, stamp)?;
+        let length = sample::read(bytes, &mut self.keep.shaper, &mut template, stamp)?;
         self.templates.insert(0, template);
         Ok(length)
     }
@@ -313,6 +246,41 @@ impl Log<'_, '_, '_> {
                 return Ok(false);
             }
         }
+    }
+
+    /// The list of restarts that ends a host of sadf.
+    fn restarts(&mut self) -> Result<(), LogError> {
+        let mut depth = 1;
+        let (mut last, mut key) = (String::new(), String::new());
+        let mut parts: Vec<(Part, String)> = Vec::new();
+        while depth > 0 {
+            let under = std::mem::take(&mut key);
+            match self.token()? {
+                Some(Held::Open(_)) => depth += 1,
+                Some(Held::Close) => {
+                    depth -= 1;
+                    self.keep.restart(&parts);
+                    parts.clear();
+                }
+                Some(Held::Colon) => key = std::mem::take(&mut last),
+                Some(Held::Text(text)) => {
+                    match under.as_str() {
+                        "date" => parts.push((Part::Date, text.clone())),
+                        "time" => parts.push((Part::Time, text.clone())),
+                        "tz" => parts.push((Part::Zone, text.clone())),
+                        _ => {}
+                    }
+                    last = text;
+                }
+                Some(Held::Number(number)) if under == "utc" => parts.push((Part::Utc, format!("{number}"))),
+                Some(Held::Number(_) | Held::Other) => {}
+                None => {
+                    self.unfinished();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn said(&self, stamp: &Stamp) -> Vec<(Part, String)> {

@@ -2,25 +2,30 @@
 
 mod binary;
 mod clock;
-#[allow(dead_code, reason = "the text readers use the rest")]
+mod collector;
 mod columns;
 mod extras;
+mod head_line;
+mod iostat_text;
 mod json;
 mod json_log;
-mod json_tick;
+mod keeper;
 mod machine;
+mod processes;
+mod rows;
 mod sample;
-#[allow(dead_code, reason = "the text readers use the rest")]
+mod sar_text;
 mod shaper;
-#[allow(dead_code, reason = "the text readers use the rest")]
 mod stream;
+mod table;
 mod template;
 #[cfg(test)]
-#[allow(dead_code, reason = "the text readers use the rest")]
 mod testing;
 mod time;
+mod vmstat;
+mod xml_log;
 
-use json_log::Writer;
+use keeper::Writer;
 
 use crate::{Format, Head};
 
@@ -32,6 +37,19 @@ pub static SADF_JSON: Format = Format {
               over processors. Record with `sar -o FILE 10` or sysstat's collector, convert with `sadf -j FILE -- -A`.",
     recognise: |head| is_document(head, Writer::Sadf),
     read: |input, options, batch| json_log::read(input, options, batch, Writer::Sadf),
+};
+
+/// `sadf -x`.
+pub static SADF_XML: Format = Format {
+    id: "sadf-xml",
+    title: "sysstat: sadf -x (XML)",
+    explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
+    recognise: |head| {
+        let beginning = &head.bytes[..head.bytes.len().min(2000)];
+        let start = beginning.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
+        beginning[start..].starts_with(b"<") && has(beginning, "<sysstat")
+    },
+    read: xml_log::read,
 };
 
 /// `iostat -o JSON`.
@@ -54,6 +72,53 @@ pub static MPSTAT_JSON: Format = Format {
     read: |input, options, batch| json_log::read(input, options, batch, Writer::Mpstat),
 };
 
+/// Text of sar, mpstat and pidstat.
+pub static SAR_TEXT: Format = Format {
+    id: "sar-text",
+    title: "sysstat: text of sar, mpstat and pidstat",
+    explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are left out. \
+              pidstat's processes become process tables. The zone is not in it: --utc-offset tells it. Print with \
+              `S_TIME_FORMAT=ISO sar -A -f FILE`.",
+    recognise: is_sar_text,
+    read: sar_text::read,
+};
+
+/// Text of iostat.
+pub static IOSTAT_TEXT: Format = Format {
+    id: "iostat-text",
+    title: "sysstat: text of iostat",
+    explain: "Every generation of columns, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
+              first report covers the time since boot and is left out. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
+              without -t the reports bear no times, and --interval must be given.",
+    recognise: |head| {
+        let text = String::from_utf8_lossy(head.bytes);
+        let mut lines = text.lines().take(LINES).map(|line| table::bare(line.as_bytes()));
+        lines.any(|line| line.starts_with("avg-cpu:") || is_of_disks(&line))
+    },
+    read: iostat_text::read,
+};
+
+/// Rows of sadf.
+pub static SADF_ROWS: Format = Format {
+    id: "sadf-rows",
+    title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
+    explain: "All tables of sadf -d, of sadf -dh those with one list of instances a row, and sadf -p. Convert with \
+              `sadf -d FILE -- -A`; sadf -j says more.",
+    recognise: |head| rows::recognise(&String::from_utf8_lossy(head.bytes)),
+    read: rows::read,
+};
+
+/// Text of vmstat.
+pub static VMSTAT: Format = Format {
+    id: "vmstat-text",
+    title: "vmstat's text",
+    explain: "Memory, swapping and processors; no disks. The first row covers the time since boot and is left out. \
+              Record with `vmstat -t 1`; without -t --interval must be given. Sizes are taken as KiB (-S changes that, \
+              and the text does not say so).",
+    recognise: |head| String::from_utf8_lossy(head.bytes).lines().take(5).any(vmstat::is_title),
+    read: vmstat::read,
+};
+
 /// Binary data files.
 pub static SA_BINARY: Format = Format {
     id: "sa-binary",
@@ -66,6 +131,36 @@ pub static SA_BINARY: Format = Format {
 
 fn has(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|w| w == text.as_bytes())
+}
+
+/// Lines of a head that are looked at.
+const LINES: usize = 300;
+
+/// The headings above iostat's disks.
+fn is_of_disks(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let has_device = words.iter().any(|w| matches!(*w, "Device" | "Device:"));
+    has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "%util"))
+}
+
+/// Text with a time and known headings in a line.
+fn is_sar_text(head: &Head<'_>) -> bool {
+    let text = String::from_utf8_lossy(head.bytes);
+    text.lines().take(LINES).any(|line| {
+        let line = table::bare(line.as_bytes());
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let headings = match (time::time_of_day(&words), words.as_slice()) {
+            (Some((_, taken)), _) => &words[taken..],
+            (None, ["#", "Time", headings @ ..]) => headings,
+            _ => return false,
+        };
+        // rows of `sadf -r` begin with a time as well
+        if headings.iter().any(|w| w.ends_with(';')) {
+            return false;
+        }
+        let is_of_processes = headings.contains(&"PID") || headings.contains(&"TGID");
+        is_of_processes || table::Table::of(headings).is_some_and(|t| !t.is_unknown())
+    })
 }
 
 /// Which of the tools that write JSON began this.

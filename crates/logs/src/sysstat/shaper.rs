@@ -14,6 +14,8 @@ use crate::batch::Batch;
 const MOST_SERIES: usize = 200_000;
 /// Names that are remembered at most, before all are forgotten and learnt anew.
 const MOST_NAMES: usize = 400_000;
+/// What is left out and not told yet, at most.
+const MOST_LEFT_OUT: usize = 1000;
 /// No rate, size or share is larger.
 const MOST_VALUE: f64 = 1e18;
 
@@ -69,6 +71,10 @@ impl Shaper {
         if let Some(slot) = self.by_name.get(self.scratch.as_slice()) {
             return *slot;
         }
+        if self.by_name.len() >= 2 * MOST_NAMES {
+            self.leave_out(name, "too many different names for one log");
+            return None;
+        }
         let slot = self.find(report, name, instance);
         self.by_name.insert(self.scratch.clone(), slot);
         slot
@@ -96,8 +102,7 @@ impl Shaper {
     /// A disk, partition or, for a sum over a group of disks, nothing.
     fn disk(&mut self, report: &Report, name: &str, instance: &str) -> Option<(String, String, f64)> {
         if instance.starts_with(' ') {
-            let because = "the sum of a group of disks is no disk";
-            self.left_out.push((format!("group {}", instance.trim()), because));
+            self.leave_out(&format!("group {}", instance.trim()), "the sum of a group of disks is no disk");
             return None;
         }
         let (counter, instance, times) = named(report, name, instance);
@@ -121,7 +126,7 @@ impl Shaper {
             return Some(Slot { column, factor: times / self.series[column as usize].scale });
         }
         if self.series.len() >= MOST_SERIES {
-            self.left_out.push((format!("{counter} {instance}"), "too many series for one log"));
+            self.leave_out(&format!("{counter} {instance}"), "too many series for one log");
             return None;
         }
         let column = self.series.len() as u32;
@@ -136,8 +141,17 @@ impl Shaper {
     /// clears it.
     pub fn emit(&mut self, batch: &mut Batch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
         self.settle(batch);
+        // all of it was left out
+        if self.series.is_empty() {
+            return;
+        }
         batch.tick(&self.schema, time_ns, elapsed_ns, &self.row);
         self.clear();
+    }
+
+    /// Forgets all names when there are too many of them, which numbers the
+    /// columns anew. Between ticks, where no column is remembered.
+    pub fn tidy(&mut self) {
         if self.by_name.len() > MOST_NAMES || self.series.len() >= MOST_SERIES {
             self.forget();
         }
@@ -166,14 +180,16 @@ impl Shaper {
         (!value.is_nan()).then_some(value)
     }
 
+    /// To be told with the next tick.
+    fn leave_out(&mut self, at: &str, because: &'static str) {
+        if self.left_out.len() < MOST_LEFT_OUT {
+            self.left_out.push((at.to_owned(), because));
+        }
+    }
+
     /// Forgets the row's values.
     pub fn clear(&mut self) {
         self.row.fill(f64::NAN);
-    }
-
-    /// True when the row holds no value.
-    pub fn is_empty(&self) -> bool {
-        self.row.iter().all(|v| v.is_nan())
     }
 
     fn refresh(&mut self) {

@@ -1,13 +1,15 @@
-//! The second half of the JSON reader: when a sample was, of which machine it
-//! is, and what a restart says.
+//! What the readers of JSON and XML share: when a sample was, of which
+//! machine it is, and what a restart says.
 
 use diskwright_base::Note;
 
-use super::clock::Said;
-use super::json_log::{Held, Log, Writer};
+use super::clock::{Clock, Said};
 use super::machine::Machine;
+use super::shaper::Shaper;
 use super::template::Part;
-use super::time::{self, DAY};
+use super::time::{self, DAY, Order};
+use crate::Options;
+use crate::batch::Batch;
 use crate::error::LogError;
 
 const S: i64 = 1_000_000_000;
@@ -34,9 +36,108 @@ pub fn sadf_time(
     Some((date.days() * DAY + clock, said, elapsed))
 }
 
-impl Log<'_, '_, '_> {
+/// Who wrote the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// sadf: each sample has its date, time and interval.
+    Sadf,
+    /// iostat: the first sample covers the time since boot.
+    Iostat,
+    /// mpstat: no sample since boot, times without a date.
+    Mpstat,
+}
+
+/// What the head of a host says.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processors; 0 is unknown.
+    pub processors: u32,
+    /// Date of the document.
+    pub date: String,
+    /// Zone of the document, where it says one.
+    pub zone: String,
+    /// Samples of this document so far.
+    samples: u64,
+    /// Days since its date, for times without one, and the last of these.
+    midnights: i64,
+    last_clock: Option<i64>,
+}
+
+/// Keeps time and machine, and hands rows over.
+pub struct Keeper<'b, 'c> {
+    file: String,
+    /// Takes the ticks.
+    pub batch: &'c mut Batch<'b>,
+    options: &'c Options,
+    writer: Writer,
+    clock: Clock,
+    order: Order,
+    /// The machine whose samples are being read.
+    pub host: Host,
+    /// The machine that is to be read.
+    chosen: Option<String>,
+    /// The row.
+    pub shaper: Shaper,
+    /// The time of the sample before, of this document.
+    before_ns: Option<i64>,
+    is_announced: bool,
+    /// Samples handed over.
+    pub ticks: u64,
+}
+
+impl<'b, 'c> Keeper<'b, 'c> {
+    /// Knows nothing of the machine yet.
+    pub fn new(
+        file: &str,
+        batch: &'c mut Batch<'b>,
+        options: &'c Options,
+        order: Order,
+        writer: Writer,
+    ) -> Keeper<'b, 'c> {
+        Keeper {
+            file: file.to_owned(),
+            batch,
+            options,
+            writer,
+            clock: Clock::new(options),
+            order,
+            host: Host::default(),
+            chosen: options.host.clone(),
+            shaper: Shaper::new(),
+            before_ns: None,
+            is_announced: false,
+            ticks: 0,
+        }
+    }
+
+    /// A string of a host's head.
+    pub fn head(&mut self, key: &str, text: &str) {
+        match key {
+            "nodename" => {
+                self.host = Host { name: text.to_owned(), ..Host::default() };
+                self.before_ns = None;
+            }
+            "release" => self.host.kernel = text.to_owned(),
+            "date" | "file-date" => self.host.date = text.to_owned(),
+            "timezone" => self.host.zone = text.to_owned(),
+            "number-of-cpus" => self.host.processors = text.trim().parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+
+    /// True where no sample of this document was seen.
+    pub fn is_at_start(&self) -> bool {
+        self.ticks == 0 && self.host.samples == 0
+    }
+}
+
+impl Keeper<'_, '_> {
     /// The row is read: gives it its time and hands it over.
-    pub(super) fn tick(&mut self, said: &[(Part, String)], place: u64) -> Result<(), LogError> {
+    pub fn tick(&mut self, said: &[(Part, String)], place: u64) -> Result<(), LogError> {
         self.host.samples += 1;
         if !self.is_of_host() {
             return Ok(());
@@ -56,12 +157,13 @@ impl Log<'_, '_, '_> {
         }
         self.announce(time_ns);
         self.shaper.emit(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)));
+        self.shaper.tidy();
         self.ticks += 1;
         Ok(())
     }
 
     /// True for samples of the machine that is read.
-    fn is_of_host(&mut self) -> bool {
+    pub fn is_of_host(&mut self) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.host.name.clone());
         if chosen.eq_ignore_ascii_case(&self.host.name) {
             return true;
@@ -112,7 +214,7 @@ impl Log<'_, '_, '_> {
     fn counted_time(&mut self, place: u64) -> Result<i64, LogError> {
         let machine = Machine { date: &self.host.date, ..Machine::default() };
         let first = self.before_ns.is_none();
-        let start = machine.assumed_start(self.stream.name(), &format!("byte {place}"), self.options, self.order)?;
+        let start = machine.assumed_start(&self.file, &format!("byte {place}"), self.options, self.order)?;
         let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
         let time = self.before_ns.map_or(start, |before| before.saturating_add(step));
         if first {
@@ -121,7 +223,8 @@ impl Log<'_, '_, '_> {
         Ok(time)
     }
 
-    fn announce(&mut self, time_ns: i64) {
+    /// Says what machine it is, before the first tick.
+    pub fn announce(&mut self, time_ns: i64) {
         if self.is_announced {
             return;
         }
@@ -137,42 +240,8 @@ impl Log<'_, '_, '_> {
         self.batch.topology(time_ns, &machine.topology());
     }
 
-    /// The list of restarts that ends a host of sadf.
-    pub(super) fn restarts(&mut self) -> Result<(), LogError> {
-        let mut depth = 1;
-        let (mut last, mut key) = (String::new(), String::new());
-        let mut parts: Vec<(Part, String)> = Vec::new();
-        while depth > 0 {
-            let under = std::mem::take(&mut key);
-            match self.token()? {
-                Some(Held::Open(_)) => depth += 1,
-                Some(Held::Close) => {
-                    depth -= 1;
-                    self.restart(&parts);
-                    parts.clear();
-                }
-                Some(Held::Colon) => key = std::mem::take(&mut last),
-                Some(Held::Text(text)) => {
-                    match under.as_str() {
-                        "date" => parts.push((Part::Date, text.clone())),
-                        "time" => parts.push((Part::Time, text.clone())),
-                        "tz" => parts.push((Part::Zone, text.clone())),
-                        _ => {}
-                    }
-                    last = text;
-                }
-                Some(Held::Number(number)) if under == "utc" => parts.push((Part::Utc, format!("{number}"))),
-                Some(Held::Number(_) | Held::Other) => {}
-                None => {
-                    self.unfinished();
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn restart(&mut self, parts: &[(Part, String)]) {
+    /// A restart, told in parts as a sample's time is.
+    pub fn restart(&mut self, parts: &[(Part, String)]) {
         let part = |wanted: Part| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);

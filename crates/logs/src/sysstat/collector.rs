@@ -1,0 +1,197 @@
+//! sar and `sadf -d` print table after table, each over the whole time. The
+//! collector puts the tables of one stretch side by side, and hands the ticks
+//! over in order of time.
+//!
+//! It must hold a stretch for that. A log of one table, or one that was
+//! written as time went by, never goes back; such a log is handed over as soon
+//! as the held part is full, so its size does not matter.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::Note;
+
+use super::machine::Machine;
+use super::shaper::Shaper;
+use crate::batch::Batch;
+use crate::error::LogError;
+
+/// Cells that are held at most (16 bytes each).
+const MOST_CELLS: usize = 16 << 20;
+
+#[derive(Default)]
+struct Held {
+    elapsed_ns: Option<u64>,
+    cells: Vec<(u32, f64)>,
+}
+
+/// Ticks that are not handed over yet.
+pub struct Collector {
+    /// Names to columns.
+    pub shaper: Shaper,
+    rows: BTreeMap<i64, Held>,
+    notes: BTreeMap<i64, Vec<Note>>,
+    held: usize,
+    most: usize,
+    /// Ticks up to here have been handed over.
+    gone: Option<i64>,
+    is_announced: bool,
+}
+
+impl Collector {
+    /// Holds nothing yet.
+    pub fn new() -> Collector {
+        Collector {
+            shaper: Shaper::new(),
+            rows: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            held: 0,
+            most: MOST_CELLS,
+            gone: None,
+            is_announced: false,
+        }
+    }
+
+    /// A value at a time. `elapsed_ns` is the time that it covers, where known.
+    ///
+    /// # Errors
+    /// When the time was handed over already, because the log is too long to hold.
+    pub fn put(&mut self, at: &Place<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
+        if self.gone.is_some_and(|gone| at.time_ns <= gone) {
+            let because = "tables one after the other over more than fits into memory; \
+                           `sadf -j` writes them sample by sample";
+            return Err(LogError::broken(at.file, format!("line {}", at.line), because));
+        }
+        let [report, column, instance] = name;
+        if let Some(slot) = self.shaper.slot(report, column, instance) {
+            let held = self.rows.entry(at.time_ns).or_default();
+            held.elapsed_ns = held.elapsed_ns.or(at.elapsed_ns);
+            held.cells.push((slot.column, value * slot.factor));
+            self.held += 1;
+        }
+        Ok(())
+    }
+
+    /// A note, to be handed over after the ticks up to its time.
+    pub fn note(&mut self, note: Note) {
+        self.held += note.text.len() / 16;
+        self.notes.entry(note.time_ns).or_default().push(note);
+    }
+
+    /// Hands over what can be, when the held part is full. Between rows.
+    pub fn make_room(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+        if self.held > self.most {
+            let last = self.rows.pop_last();
+            self.gone = self.rows.last_key_value().map(|(time, _)| *time).or(self.gone);
+            self.hand_over(batch, machine);
+            if let Some((time, held)) = last {
+                self.held = held.cells.len();
+                self.rows.insert(time, held);
+            }
+        }
+    }
+
+    /// Hands over everything: the stretch is at its end.
+    pub fn flush(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+        self.hand_over(batch, machine);
+        self.hand_notes_over(batch, i64::MAX);
+        self.shaper.tidy();
+    }
+
+    /// Forgets that ticks were handed over: another stretch begins.
+    pub fn begin(&mut self) {
+        self.gone = None;
+    }
+
+    fn hand_over(&mut self, batch: &mut Batch<'_>, machine: &Machine<'_>) {
+        for (time_ns, held) in std::mem::take(&mut self.rows) {
+            for (column, value) in held.cells {
+                let cell = &mut self.shaper.row[column as usize];
+                if cell.is_nan() {
+                    *cell = value;
+                }
+            }
+            if !self.is_announced {
+                self.is_announced = true;
+                self.shaper.settle(batch);
+                let memory_bytes = self.shaper.value("memory.total_bytes", "");
+                batch.topology(time_ns, &Machine { memory_bytes, ..*machine }.topology());
+            }
+            self.shaper.emit(batch, time_ns, held.elapsed_ns);
+            self.hand_notes_over(batch, time_ns);
+        }
+        self.held = 0;
+    }
+
+    fn hand_notes_over(&mut self, batch: &mut Batch<'_>, until: i64) {
+        while let Some(first) = self.notes.first_entry().filter(|first| *first.key() <= until) {
+            first.remove().into_iter().for_each(|note| batch.note(note));
+        }
+    }
+}
+
+/// Where and when a value was found.
+pub struct Place<'a> {
+    /// What errors call the log.
+    pub file: &'a str,
+    /// Line, counted from 1.
+    pub line: u64,
+    /// The moment.
+    pub time_ns: i64,
+    /// The time that the value covers, where known.
+    pub elapsed_ns: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::Piece;
+
+    /// Feeds (time, table) pairs into a collector that holds four cells.
+    fn run(feed: &[(i64, &str)]) -> (Vec<i64>, Option<String>) {
+        let mut got = Vec::new();
+        let mut sink = |piece: Piece<'_>| {
+            if let Piece::Frame(frame) = piece {
+                got.extend(frame.ticks().iter().map(|t| t.time_ns));
+            }
+            ControlFlow::Continue(())
+        };
+        let mut batch = Batch::new("test", &mut sink);
+        let mut collector = Collector { most: 4, ..Collector::new() };
+        let machine = Machine::default();
+        let mut error = None;
+        for (line, (time_ns, table)) in feed.iter().enumerate() {
+            let at = Place { file: "x", line: line as u64 + 1, time_ns: *time_ns, elapsed_ns: None };
+            if let Err(e) = collector.put(&at, [table, "tps", ""], 1.0) {
+                error = Some(e.to_string());
+                break;
+            }
+            collector.make_room(&mut batch, &machine);
+        }
+        collector.flush(&mut batch, &machine);
+        assert!(batch.finish("x").is_ok());
+        (got, error)
+    }
+
+    #[test]
+    fn tables_stand_side_by_side() {
+        let (ticks, error) = run(&[(1, "a"), (2, "a"), (1, "b"), (2, "b")]);
+        assert_eq!((ticks, error), (vec![1, 2], None));
+    }
+
+    #[test]
+    fn what_never_goes_back_may_be_of_any_length() {
+        let long: Vec<(i64, &str)> = (1..100).map(|time| (time, "a")).collect();
+        let (ticks, error) = run(&long);
+        assert_eq!((ticks.len(), error), (99, None));
+    }
+
+    #[test]
+    fn what_is_too_long_to_hold_says_so() {
+        let long: Vec<(i64, &str)> = (1..10).map(|time| (time, "a")).chain([(1, "b")]).collect();
+        let (ticks, error) = run(&long);
+        assert_eq!(ticks.len(), 9);
+        assert!(error.is_some_and(|e| e.contains("line 10") && e.contains("sadf -j")));
+    }
+}

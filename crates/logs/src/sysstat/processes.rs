@@ -1,0 +1,113 @@
+//! pidstat's rows as process tables, one for every ten seconds of the log, so
+//! that culprits have names.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Note, ProcessRow, ProcessTable};
+
+use super::collector::{Collector, Place};
+use super::table::number;
+use crate::error::LogError;
+
+/// Seconds between two tables at least.
+const BEAT_S: f64 = 10.0;
+/// Processes of one table at most.
+const MOST_ROWS: usize = 20_000;
+/// Ticks of the kernel's clock in a second, in which delays are counted.
+const HERTZ: f64 = 100.0;
+
+/// Gathers processes.
+#[derive(Default)]
+pub struct Processes {
+    headings: Vec<String>,
+    /// Sums over the ticks so far, each times the seconds it covers.
+    rows: HashMap<u32, ProcessRow>,
+    seconds: f64,
+    time_ns: Option<i64>,
+}
+
+impl Processes {
+    /// True where the headings are of processes.
+    pub fn heading(&mut self, words: &[&str]) -> bool {
+        let has = |wanted: &str| words.contains(&wanted);
+        let is_table = has("Command") && (has("PID") || has("TGID"));
+        if is_table {
+            self.headings = words.iter().map(|w| (*w).to_owned()).collect();
+        }
+        is_table
+    }
+
+    /// A row; what it says is also summed over processes, as ticks.
+    ///
+    /// # Errors
+    /// As [`Collector::put`].
+    pub fn row(&mut self, words: &[&str], at: &Place<'_>, to: &mut Collector) -> Result<(), LogError> {
+        let seconds = at.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
+        if self.time_ns != Some(at.time_ns) {
+            if self.seconds >= BEAT_S {
+                self.finish(to);
+            }
+            self.seconds += seconds;
+            self.time_ns = Some(at.time_ns);
+            to.put(at, ["pidstat", "reports", ""], 1.0)?;
+        }
+        let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
+        let value = |name: &str| cell(name).and_then(|text| number(text, 1.0)).filter(|v| (0.0..1e15).contains(v));
+        let pid = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse::<u32>().ok());
+        // threads have a hyphen here: their process has a row of its own
+        let Some(pid) = pid else { return Ok(()) };
+        let name_at = self.headings.len() - 1;
+        let name = words.get(name_at..).unwrap_or_default().join(" ");
+        let add = |to: &mut Option<f64>, value: Option<f64>, times: f64| {
+            if let Some(value) = value {
+                *to = Some(to.unwrap_or(0.0) + value * times * seconds);
+            }
+        };
+        let (read, written) = (value("kB_rd/s"), value("kB_wr/s"));
+        let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
+        let (delay, resident) = (value("iodelay"), value("RSS"));
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&pid) {
+            return Ok(());
+        }
+        let row = self.rows.entry(pid).or_default();
+        row.pid = pid;
+        row.name = name;
+        row.cgroup = "/".to_owned();
+        add(&mut row.read_bytes_per_s, read, 1024.0);
+        add(&mut row.write_bytes_per_s, written, 1024.0);
+        row.processor += processor.unwrap_or(0.0) * 0.01 * seconds;
+        row.processor_system += system.unwrap_or(0.0) * 0.01 * seconds;
+        row.major_faults_per_s += faults.unwrap_or(0.0) * seconds;
+        if let Some(ticks) = delay {
+            row.block_delay = Some(row.block_delay.unwrap_or(0.0) + ticks / HERTZ);
+        }
+        if let Some(kib) = resident {
+            row.resident_bytes = kib * 1024.0;
+        }
+        Ok(())
+    }
+
+    /// Makes the table of what was gathered.
+    pub fn finish(&mut self, to: &mut Collector) {
+        let (Some(time_ns), true) = (self.time_ns, self.seconds > 0.0) else { return };
+        let seconds = std::mem::take(&mut self.seconds);
+        let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();
+        for row in &mut rows {
+            for rate in [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay] {
+                *rate = rate.map(|sum| sum / seconds);
+            }
+            for rate in [&mut row.processor, &mut row.processor_system, &mut row.major_faults_per_s] {
+                *rate /= seconds;
+            }
+        }
+        let weight = |row: &ProcessRow| row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
+        let order = |a: &ProcessRow, b: &ProcessRow| {
+            weight(b).total_cmp(&weight(a)).then(b.processor.total_cmp(&a.processor)).then(a.pid.cmp(&b.pid))
+        };
+        rows.sort_by(order);
+        let table = ProcessTable { elapsed_s: seconds, unreadable: 0, rows };
+        if let Ok(text) = serde_json::to_string(&table) {
+            to.note(Note::new(time_ns, Note::PROCESSES, text));
+        }
+    }
+}

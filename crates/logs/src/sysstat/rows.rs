@@ -1,0 +1,304 @@
+//! `sadf -d` (and `-dh`): rows of cells with semicolons under headings that
+//! begin with `#`; and `sadf -p`: a value a row, with tabs.
+
+use diskwright_base::Note;
+
+use super::clock::{Clock, Said};
+use super::collector::{Collector, Place};
+use super::head_line::HeadLine;
+use super::machine::Machine;
+use super::stream::Stream;
+use super::table::{self, Table};
+use super::time::{self, Order};
+use super::xml_log::plain_number;
+use crate::batch::Batch;
+use crate::error::LogError;
+use crate::{Input, Options};
+
+/// What rows of `sadf -d` begin with.
+const FIRST: &str = "hostname;interval;timestamp";
+
+struct Log<'b, 'c> {
+    file: String,
+    batch: &'c mut Batch<'b>,
+    clock: Clock,
+    head: HeadLine,
+    wanted: Option<String>,
+    collector: Collector,
+    headings: Headings,
+    line: u64,
+}
+
+/// What stands under the headings that were read last.
+enum Headings {
+    Nothing,
+    Table(Table, usize),
+    /// Instances one after the other in one row.
+    List(Table, usize),
+    /// An interrupt, its sum and its processors.
+    Interrupts,
+}
+
+/// True for the beginning of such rows.
+pub fn recognise(text: &str) -> bool {
+    let is_row = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        cells.len() == 6 && cells[1].parse::<i64>().is_ok() && stamp(cells[2]).is_some()
+    };
+    text.lines().take(50).any(|line| line.starts_with('#') && line.contains(FIRST))
+        || text.lines().take(5).filter(|line| !line.is_empty()).any(is_row)
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let mut stream = Stream::new(input);
+    let mut log = Log {
+        file: stream.name().to_owned(),
+        batch,
+        clock: Clock::new(options),
+        head: HeadLine::default(),
+        wanted: options.host.clone(),
+        collector: Collector::new(),
+        headings: Headings::Nothing,
+        line: 0,
+    };
+    while let Some((bare, whole)) = stream.line()? {
+        let text = String::from_utf8_lossy(&stream.rest()[..bare]).into_owned();
+        stream.skip(whole);
+        log.line += 1;
+        log.read_line(&text)?;
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.collector.flush(log.batch, &log.head.machine());
+    Ok(())
+}
+
+/// A time as sadf prints it: local seconds and zone.
+fn stamp(text: &str) -> Option<(i64, Said)> {
+    if text.len() >= 9
+        && text.len() <= 11
+        && let Ok(epoch) = text.parse()
+    {
+        return Some((epoch, Said::Offset(0)));
+    }
+    let mut words = text.split_whitespace();
+    let (date, clock, zone) = (words.next()?, words.next()?, words.next());
+    let (local, _, _) = time::moment(&format!("{date} {clock}"), Order::MonthFirst)?;
+    Some((
+        local,
+        match zone {
+            Some("UTC") => Said::Offset(0),
+            Some(name) => Said::Name(name.to_owned()),
+            None => Said::Nothing,
+        },
+    ))
+}
+
+impl Log<'_, '_> {
+    fn skip(&mut self, because: &str) {
+        self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        if let Some(headings) = text.strip_prefix('#') {
+            self.heading(headings.trim());
+            return Ok(());
+        }
+        // a restart of sadf -d has a tab in its last cell
+        let is_tabbed = text.find(['\t', ';']).is_some_and(|at| text.as_bytes()[at] == b'\t');
+        let cells: Vec<&str> = text.split(if is_tabbed { '\t' } else { ';' }).collect();
+        let (Some(host), Some(interval), Some((local, zone))) =
+            (cells.first(), cells.get(1).and_then(|i| i.parse::<i64>().ok()), cells.get(2).and_then(|t| stamp(t)))
+        else {
+            self.skip("no row of sadf: host, interval and time should stand first");
+            return Ok(());
+        };
+        if !self.is_of_host(host) {
+            return Ok(());
+        }
+        let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        if interval < 0 {
+            self.event(time_ns, &cells[3..]);
+            return Ok(());
+        }
+        let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
+        let file = std::mem::take(&mut self.file);
+        let at = Place { file: &file, line: self.line, time_ns, elapsed_ns };
+        let put = if is_tabbed { self.single(&at, &cells[3..]) } else { self.cells(&at, &cells[3..]) };
+        self.file = file;
+        put?;
+        self.collector.make_room(self.batch, &self.head.machine());
+        Ok(())
+    }
+
+    fn is_of_host(&mut self, host: &str) -> bool {
+        let chosen = self.wanted.get_or_insert_with(|| host.to_owned());
+        if chosen.eq_ignore_ascii_case(host) {
+            if self.head.host.is_empty() {
+                self.head.host = host.to_owned();
+            }
+            return true;
+        }
+        let because = format!("another machine; --host {host} reads it");
+        self.batch.skip(format!("line {}", self.line), because);
+        false
+    }
+
+    /// A restart or a comment: rows with a negative interval.
+    fn event(&mut self, time_ns: i64, cells: &[&str]) {
+        let text = cells.join(";");
+        if text.contains("LINUX-RESTART") {
+            self.collector.flush(self.batch, &self.head.machine());
+            self.collector.begin();
+            self.collector.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+        } else {
+            let text = text.strip_prefix("COM").unwrap_or(&text).trim();
+            self.collector.note(Note::new(time_ns, Note::BOOKMARK, text));
+        }
+    }
+
+    fn heading(&mut self, headings: &str) {
+        let Some(rest) = headings.strip_prefix(FIRST) else {
+            self.skip("headings that are not of sadf -d");
+            return;
+        };
+        let rest = rest.trim_start_matches(';');
+        let lists = rest.matches("[...]").count();
+        let words: Vec<&str> = rest.trim_end_matches("[...]").split(';').collect();
+        let table = Table::of(&words);
+        self.headings = match (words.as_slice(), table) {
+            (["INTR", "CPU*"], _) if lists == 0 => Headings::Interrupts,
+            (_, Some(table)) if lists == 0 => Headings::Table(table, words.len()),
+            (_, Some(table)) if lists == 1 && rest.ends_with("[...]") => Headings::List(table, words.len()),
+            _ => Headings::Nothing,
+        };
+        if matches!(self.headings, Headings::Nothing) {
+            self.skip("headings of several lists in one row (sadf -h) cannot be told apart");
+        }
+    }
+
+    fn cells(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+        match &self.headings {
+            Headings::Nothing => {
+                self.skip("a row without headings that were understood");
+                return Ok(());
+            }
+            Headings::Interrupts => return self.interrupts(at, cells),
+            Headings::Table(table, width) if cells.len() != *width => {
+                let text = format!("a row of `{}` with another number of cells than it has headings", table.report);
+                self.skip(&text);
+            }
+            Headings::Table(table, _) => put_row(&mut self.collector, at, table, cells)?,
+            Headings::List(table, width) => {
+                for part in cells.chunks_exact(*width) {
+                    put_row(&mut self.collector, at, table, part)?;
+                }
+                if !cells.len().is_multiple_of(*width) {
+                    self.skip("a list of instances that ends within one");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn interrupts(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+        if let (Some(name), Some(value)) = (cells.first(), cells.get(1).and_then(|v| table::number(v, 1.0))) {
+            self.collector.put(at, ["interrupts", "all", name], value)?;
+        }
+        Ok(())
+    }
+
+    /// Instance, name and value of `sadf -p`.
+    fn single(&mut self, at: &Place<'_>, cells: &[&str]) -> Result<(), LogError> {
+        let [instance, name, value] = cells else { return Ok(()) };
+        let Some(value) = plain_number(value) else {
+            self.skip("a value that is no number");
+            return Ok(());
+        };
+        let instance = if *instance == "-" { "" } else { *instance };
+        let is_of_interrupt = *name == "all" || name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+        if is_of_interrupt {
+            return self.collector.put(at, ["interrupts", &name.to_uppercase().replace("ALL", "all"), instance], value);
+        }
+        let heading = ["DEV", "CPU", "IFACE", "FILESYSTEM"];
+        let with = heading.iter().filter(|_| !instance.is_empty());
+        let table = with
+            .filter_map(|heading| Table::of(&[heading, name]))
+            .find(|t| !t.is_unknown())
+            .or_else(|| Table::of(&[name]).filter(|_| instance.is_empty()));
+        let report = table.map_or_else(|| "sadf".to_owned(), |t| t.report);
+        let instance = instance.strip_prefix("cpu").filter(|n| n.parse::<u32>().is_ok()).unwrap_or(instance);
+        self.collector.put(at, [&report, name, instance], value)
+    }
+}
+
+fn put_row(to: &mut Collector, at: &Place<'_>, table: &Table, cells: &[&str]) -> Result<(), LogError> {
+    if let Ok((instance, values)) = table.row(cells) {
+        for (name, value) in values {
+            to.put(at, [&table.report, name, &instance], value)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+
+    const DISK: &str = "# hostname;interval;timestamp;DEV;tps;rkB/s;aqu-sz;await\n";
+
+    #[test]
+    fn tables_stand_side_by_side() {
+        let text = format!(
+            "# hostname;interval;timestamp;CPU;%usr;%idle\ndb1;10;2026-11-21 19:05:10 UTC;-1;10.00;90.00\n\
+             db1;10;2026-11-21 19:05:10 UTC;1;20.00;80.00\ndb1;10;2026-11-21 19:05:20 UTC;-1;30.00;70.00\n{DISK}\
+             db1;10;2026-11-21 19:05:10 UTC;sda;5;1;0.5;2\ndb1;10;2026-11-21 19:05:20 UTC;sda;6;1;0.6;3\n\
+             db1;-1;2026-11-21 19:06:00 UTC;LINUX-RESTART\t(4 CPU)\ndb1;-1;2026-11-21 19:06:01 UTC;COM went off\n\
+             # hostname;interval;timestamp;INTR;CPU*\ndb1;10;2026-11-21 19:07:00 UTC;sum;70;30;40\n"
+        );
+        let read = run(&text);
+        assert_eq!(read.column("processor.user", "_total")[..2], [0.1, 0.3]);
+        assert_eq!(read.column("physical_disk.avg_s_per_transfer", "sda")[..2], [0.002, 0.003]);
+        assert_eq!(read.column("system.interrupts_per_s", "")[2], 70.0);
+        assert_eq!(read.ticks[0].1, 10_000_000_000);
+        assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text.contains("restarted")));
+        assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
+        assert_eq!(read.summary.unwrap().format, "sadf-rows");
+    }
+
+    #[test]
+    fn lists_in_one_row_and_values_a_row() {
+        let list = DISK.replace("await", "await[...]") + "db1;1;1795287946;sda;5;1;0.5;2;sdb;6;1;0.6;3\n";
+        let read = run(&list);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sdb"), [6.0]);
+        let values = "db1\t1\t2026-11-21 19:05:46 UTC\tsda\ttps\t5.00\ndb1\t1\t2026-11-21 19:05:46 UTC\t-\tkbmemfree\t2\n\
+                      db1\t1\t2026-11-21 19:05:46 UTC\tall\t%idle\t9\ndb1\t1\t2026-11-21 19:05:46 UTC\tsum\tcpu1\t7\n";
+        let read = run(values);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0]);
+        assert_eq!(read.column("memory.free_bytes", ""), [2048.0]);
+        assert_eq!(read.column("processor.idle", "_total"), [0.09]);
+        assert_eq!(read.column("processor.interrupts_per_s", "cpu1"), [7.0]);
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_left_out_with_their_line() {
+        let good = "db1;10;2026-11-21 19:05:20 UTC;sda;6;1;0.6;3\n";
+        for (wrong, because) in [
+            ("db1;10;2026-11-21 19:05:10 UTC;sda;6", "number of cells"),
+            ("db1;ten;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "should stand first"),
+            ("db1;10;yesterday;sda;6;1;0.6;3", "should stand first"),
+            ("db2;10;2026-11-21 19:05:10 UTC;sda;6;1;0.6;3", "--host db2"),
+            ("# something else", "not of sadf"),
+        ] {
+            let read = run(&format!("{DISK}{good}{wrong}\n"));
+            assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [6.0], "{wrong}");
+            let skipped = read.summary.unwrap().skipped;
+            assert!(skipped[0].because.contains(because) && skipped[0].at == "line 3", "{wrong}: {skipped:?}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Text of sar, mpstat and pidstat: tables with a time in front of each row.
+//! The date stands once, in the first line; midnights are told by times that
+//! fall back. Rows of averages have no time and are passed over.
+
+use std::collections::HashMap;
+
+use diskwright_base::Note;
+
+use super::clock::{Clock, Said};
+use super::collector::{Collector, Place};
+use super::head_line::HeadLine;
+use super::machine::Machine;
+use super::processes::Processes;
+use super::stream::Stream;
+use super::table::{self, Misfit, Table};
+use super::time::{self, DAY, Order};
+use crate::batch::Batch;
+use crate::error::LogError;
+use crate::{Input, Options};
+
+/// Tables of one stretch that are told apart; sar has some fifty.
+const MOST_TABLES: usize = 1000;
+
+struct Log<'b, 'c> {
+    file: String,
+    batch: &'c mut Batch<'b>,
+    clock: Clock,
+    order: Order,
+    head: HeadLine,
+    collector: Collector,
+    processes: Processes,
+    kind: Kind,
+    /// Headings of the table that is being read.
+    headings: String,
+    /// Local time of the last tick of each table of this stretch.
+    tables: HashMap<String, i64>,
+    /// Local time at which this stretch begins.
+    start: Option<i64>,
+    /// Local time before the tick that is being read: of the headings, or of the tick before.
+    before: Option<i64>,
+    /// Local time of the tick that is being read.
+    tick: Option<i64>,
+    line: u64,
+}
+
+/// What stands under the headings that were read last.
+enum Kind {
+    Nothing,
+    Table(Table),
+    Processes,
+}
+
+/// Reads all of an input.
+pub fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let head = String::from_utf8_lossy(input.head().bytes).into_owned();
+    let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
+    let order = time::order(&head, &first.date);
+    let mut stream = Stream::new(input);
+    let mut log = Log {
+        file: stream.name().to_owned(),
+        batch,
+        clock: Clock::new(options),
+        order,
+        head: HeadLine::default(),
+        collector: Collector::new(),
+        processes: Processes::default(),
+        kind: Kind::Nothing,
+        headings: String::new(),
+        tables: HashMap::new(),
+        start: None,
+        before: None,
+        tick: None,
+        line: 0,
+    };
+    let mut wanted = options.host.clone();
+    while let Some((bare, whole)) = stream.line()? {
+        let text = table::bare(&stream.rest()[..bare]);
+        stream.skip(whole);
+        log.line += 1;
+        log.read_line(&text, &mut wanted)?;
+        if log.batch.is_stopped() {
+            return Ok(());
+        }
+    }
+    log.end_of_stretch();
+    Ok(())
+}
+
+impl Log<'_, '_> {
+    fn read_line(&mut self, text: &str, wanted: &mut Option<String>) -> Result<(), LogError> {
+        if let Some(head) = HeadLine::parse(text) {
+            self.end_of_stretch();
+            self.begin_with(head);
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.is_empty() || text.starts_with("Linux ") {
+            return Ok(());
+        }
+        let chosen = wanted.get_or_insert_with(|| self.head.host.clone());
+        if !chosen.eq_ignore_ascii_case(&self.head.host) {
+            let because = format!("another machine; --host {} reads it", self.head.host);
+            self.batch.skip(format!("line {}", self.line), because);
+            return Ok(());
+        }
+        if words.len() > 2 && words[..2] == ["#", "Time"] {
+            self.heading(None, &words[2..]);
+            return Ok(());
+        }
+        let Some((clock, taken)) = time::time_of_day(&words) else {
+            let is_average = words.iter().take(2).any(|w| w.ends_with(':'));
+            if !is_average {
+                self.skip("neither a heading nor a row that begins with a time");
+            }
+            return Ok(());
+        };
+        match words[taken..] {
+            [] => self.skip("a time and nothing else"),
+            ["LINUX", "RESTART", ..] => self.restart(clock),
+            ["COM", ref words @ ..] => {
+                let time_ns = self.utc(self.after(clock));
+                self.collector.note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
+            }
+            ref rest if Table::of(rest).is_some() => self.heading(Some(clock), rest),
+            ref rest => return self.row(clock, rest),
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, because: &str) {
+        self.batch.skip(format!("line {}", self.line), because);
+    }
+
+    fn begin_with(&mut self, head: HeadLine) {
+        let read = time::date(&head.date, self.order);
+        self.before = read.map(|read| read.date.days() * DAY);
+        if read.is_some_and(|read| read.guessed) {
+            let said = match self.order {
+                Order::MonthFirst => "month before day",
+                Order::DayFirst => "day before month",
+            };
+            let text = format!("the date {} was read {said}; S_TIME_FORMAT=ISO leaves no doubt", head.date);
+            self.collector.note(Note::new(self.before.unwrap_or(0) * 1_000_000_000, Note::WARNING, text));
+        } else if read.is_none() {
+            let date = &head.date;
+            self.skip(&format!("the date `{date}` cannot be read: times are counted from 1970-01-01"));
+        }
+        self.head = head;
+        self.start = None;
+        self.collector.begin();
+    }
+
+    /// The moment of a time of day, at or after what was read last; half a day
+    /// back is a midnight, less is a clock that was set back.
+    fn after(&self, clock: i64) -> i64 {
+        let base = self.tick.or(self.before).or(self.start).unwrap_or(0);
+        let same_day = base.div_euclid(DAY) * DAY + clock;
+        if same_day + DAY / 2 < base { same_day + DAY } else { same_day }
+    }
+
+    fn utc(&mut self, local: i64) -> i64 {
+        self.clock.utc_ns(local, &Said::Nothing, self.batch)
+    }
+
+    fn heading(&mut self, clock: Option<i64>, words: &[&str]) {
+        self.remember();
+        self.headings = words.join(" ");
+        let is_of_processes = self.processes.heading(words);
+        self.kind = match Table::of(words) {
+            _ if is_of_processes => Kind::Processes,
+            Some(table) => Kind::Table(table),
+            None => Kind::Nothing,
+        };
+        // a table goes on where it stopped; a new one begins where the stretch began
+        self.before = self.tables.get(&self.headings).copied().or(self.start).or(self.before);
+        self.tick = None;
+        if let Some(clock) = clock {
+            let local = self.after(clock);
+            self.before = Some(local);
+            self.start.get_or_insert(local);
+        }
+    }
+
+    fn remember(&mut self) {
+        if let Some(tick) = self.tick
+            && self.tables.len() < MOST_TABLES
+        {
+            self.tables.insert(std::mem::take(&mut self.headings), tick);
+        }
+    }
+
+    fn row(&mut self, clock: i64, words: &[&str]) -> Result<(), LogError> {
+        let local = self.after(clock);
+        let last = self.tick.or(self.before).unwrap_or(local - 1);
+        if local < last {
+            self.skip("time goes back within a table");
+            return Ok(());
+        }
+        if self.tick != Some(local) {
+            if local == last {
+                self.skip("a row over no time: it covers the time since boot");
+                return Ok(());
+            }
+            self.before = self.tick.or(self.before);
+            self.tick = Some(local);
+        }
+        // the head's date stands for midnight, which is no time of a sample
+        let is_known = self.start.is_some() || !self.tables.is_empty();
+        let since = self.before.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
+        let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
+        let time_ns = self.utc(local);
+        let at = Place { file: &self.file, line: self.line, time_ns, elapsed_ns };
+        match &self.kind {
+            Kind::Nothing => self.skip("a row without headings"),
+            Kind::Processes => self.processes.row(words, &at, &mut self.collector)?,
+            Kind::Table(table) => match table.row(words) {
+                Ok((instance, values)) => {
+                    for (name, value) in values {
+                        self.collector.put(&at, [&table.report, name, &instance], value)?;
+                    }
+                }
+                Err(misfit) => {
+                    let said = if misfit == Misfit::Short { "fewer" } else { "more" };
+                    let text = format!("a row with {said} cells than the table `{}` has headings", table.report);
+                    self.skip(&text);
+                }
+            },
+        }
+        self.collector.make_room(self.batch, &self.head.machine());
+        Ok(())
+    }
+
+    fn restart(&mut self, clock: i64) {
+        let latest = self.tables.values().copied().chain(self.tick).max();
+        self.tick = latest.or(self.tick);
+        let local = self.after(clock);
+        self.end_of_stretch();
+        self.before = Some(local);
+        let time_ns = self.utc(local);
+        self.collector.note(Note::new(time_ns, Note::GAP, Machine::RESTARTED));
+    }
+
+    /// Everything up to here stands side by side.
+    fn end_of_stretch(&mut self) {
+        self.processes.finish(&mut self.collector);
+        self.collector.flush(self.batch, &self.head.machine());
+        self.tables.clear();
+        self.headings.clear();
+        self.kind = Kind::Nothing;
+        self.start = None;
+        self.tick = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Read, run, run_with};
+    use crate::Options;
+
+    const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
+
+    fn seconds(read: &Read) -> Vec<(i64, u64)> {
+        let midnight = 20_778 * 86_400;
+        read.ticks.iter().map(|(time, elapsed)| (time / 1_000_000_000 - midnight, elapsed / 1_000_000_000)).collect()
+    }
+
+    fn two_tables(rows: [&str; 4]) -> String {
+        let [a, b, c, d] = rows;
+        format!(
+            "{HEAD}13:20:09 CPU %user %idle\n{a} all 10.00 90.00\n{b} all 20.00 80.00\nAverage: all 15.00 85.00\n\n\
+             13:20:09 DEV tps aqu-sz await\n{c} sda 5.00 0.50 2.00\n{d} sda 7.00 0.70 3.00\nAverage: sda 6 0.6 2.5\n"
+        )
+    }
+
+    #[test]
+    fn tables_stand_side_by_side() {
+        let read = run(&two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]));
+        assert_eq!(seconds(&read), [(48_019, 10), (48_029, 10)]);
+        assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
+        assert_eq!(read.column("physical_disk.avg_s_per_transfer", "sda"), [0.002, 0.003]);
+        let summary = read.summary.unwrap();
+        assert_eq!((summary.format, summary.host.as_str(), summary.gaps), ("sar-text", "db1", 0));
+        assert!(summary.skipped.is_empty(), "{:?}", summary.skipped);
+        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("names no time zone")));
+        assert!(read.notes.iter().any(|n| n.kind == "topology" && n.text.contains("\"processors\":4")));
+    }
+
+    #[test]
+    fn an_offset_shifts_the_times_and_is_not_warned_of() {
+        let options = Options { utc_offset_s: Some(3600), ..Options::default() };
+        let text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let read = run_with(text.as_bytes(), &options);
+        assert_eq!(seconds(&read)[0].0, 44_419);
+        assert!(read.notes.iter().all(|n| n.kind != "warning"));
+    }
+
+    #[test]
+    fn midnight_and_half_day_clocks_and_restarts() {
+        let text = format!(
+            "{HEAD}11:59:40 PM CPU %user\n11:59:50 PM all 1.0\n12:00:00 AM all 2.0\n\n11:59:40 PM tps rtps\n\
+             11:59:50 PM 1 1\n12:00:00 AM 2 2\n\n12:10:00 AM LINUX RESTART (4 CPU)\n12:11:00 AM COM went off\n\n\
+             12:12:00 AM CPU %user\n12:13:00 AM all 9.0\n"
+        );
+        let read = run(&text);
+        assert_eq!(seconds(&read), [(86_390, 10), (86_400, 10), (86_400 + 780, 60)]);
+        assert_eq!(read.column("foreign.io.tps", "")[..2], [1.0, 2.0]);
+        let gap = read.notes.iter().find(|n| n.text.contains("restarted")).unwrap();
+        assert_eq!(gap.time_ns / 1_000_000_000, 20_778 * 86_400 + 86_400 + 600);
+        assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
+    }
+
+    #[test]
+    fn repeated_headings_and_tables_tick_by_tick() {
+        let tick = |from: u32, to: u32| {
+            format!(
+                "13:20:{from:02} CPU %user\n13:20:{to:02} all 1.0\n\n13:20:{from:02} DEV tps\n13:20:{to:02} sda 2.0\n\
+                 13:20:{to:02} sdb 3.0\n\n"
+            )
+        };
+        let read = run(&(HEAD.to_owned() + &tick(1, 2) + &tick(2, 3) + &tick(3, 4)));
+        assert_eq!(seconds(&read), [(48_002, 1), (48_003, 1), (48_004, 1)]);
+        assert_eq!(read.column("physical_disk.transfers_per_s", "sdb"), [3.0; 3]);
+        assert_eq!(read.summary.unwrap().gaps, 0);
+    }
+
+    #[test]
+    fn other_locales() {
+        for (date, row, when) in [
+            ("21.11.2026", "13:20:19     all      2,15     97,85", 48_019),
+            ("11/21/2026", "01:20:19 PM     all      2.15     97.85", 48_019),
+            ("21/11/26", "13:20:19     all      2,15     97,85", 48_019),
+            ("2026年11月21日", "13时20分19秒     all      2.15     97.85", 48_019),
+            ("11/21/26", "13:20:19 \u{1b}[32;22m all\u{1b}[0m\u{1b}[34;1m  2.15 97.85\u{1b}[0m", 48_019),
+        ] {
+            let heading = row.split(" all").next().unwrap().replace("19", "09").replace("\u{1b}[32;22m", "");
+            let text = format!("Linux 6.1.0 (db1) \t{date} \t_x86_64_\t(4 CPU)\n\n{heading} CPU %user %idle\n{row}\n");
+            let read = run(&text);
+            assert_eq!(seconds(&read), [(when, 10)], "{text}");
+            assert_eq!(read.column("processor.user", "_total"), [0.0215]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_with_its_line() {
+        for (wrong, because) in [
+            ("13:20:19 sda 5.00", "fewer cells"),
+            ("nonsense", "neither a heading"),
+            ("13:19:00 sda 5.00 1 1", "time goes back"),
+            ("13:20:09 sda 5.00 1 1", "since boot"),
+            ("13:20:19", "nothing else"),
+        ] {
+            let text = format!("{HEAD}13:20:09 DEV tps aqu-sz await\n{wrong}\n13:20:29 sda 7.00 0.70 3.00\n");
+            let read = run(&text);
+            assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [7.0], "{wrong}");
+            let skipped = read.summary.unwrap().skipped;
+            assert!(skipped[0].because.contains(because) && skipped[0].at == "line 4", "{wrong}: {skipped:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_gives_what_was_whole() {
+        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        for cut in 0..whole.len() {
+            let read = run(whole.get(..cut).unwrap());
+            assert!(read.ticks.len() <= 2, "cut at {cut}");
+            assert!(read.summary.is_err() || !read.ticks.is_empty(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn pidstat_names_processes() {
+        let mut text = HEAD.to_owned();
+        for at in 0..30 {
+            text += &format!(
+                "13:20:{at:02} UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{:02} 0 77 {}.00 10.00 0.00 50 my \
+                 prog\n\n",
+                at + 1,
+                at * 2
+            );
+        }
+        let read = run(&text);
+        assert_eq!(read.ticks.len(), 30);
+        let notes: Vec<_> = read.notes.iter().filter(|n| n.kind == "processes").collect();
+        assert_eq!(notes.len(), 3);
+        let table: diskwright_base::ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
+        let row = &table.rows[0];
+        assert_eq!((table.elapsed_s, row.pid, row.name.as_str()), (10.0, 77, "my prog"));
+        assert_eq!((row.read_bytes_per_s, row.block_delay), (Some(9.0 * 1024.0), Some(0.5)));
+    }
+}

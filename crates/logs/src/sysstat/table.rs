@@ -1,0 +1,186 @@
+//! A table of text: its headings, and what a row under them says.
+
+use super::columns::Reports;
+use super::xml_log::plain_number;
+
+/// The headings of a table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Our name of the report, or the first heading of an unknown one.
+    pub report: String,
+    /// Headings, without the instance's.
+    names: Vec<Name>,
+    /// Place of the instance among all headings.
+    instance: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Name {
+    text: String,
+    /// What a size with a letter (`--human`) is divided by to be in the column's unit.
+    unit_bytes: f64,
+}
+
+/// The instance of a row, and its values with their headings.
+pub type Row<'a> = (String, Vec<(&'a str, f64)>);
+
+/// A row that does not fit its headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Fewer cells than headings.
+    Short,
+    /// More cells than headings, and none that may hold blanks.
+    Long,
+}
+
+/// Tables whose cells are words.
+const WORDY: [&str; 3] = ["manufact", "product", "status"];
+
+impl Table {
+    /// Headings, without time and date; `None` where they are none: no heading
+    /// of sysstat is a number.
+    pub fn of(words: &[&str]) -> Option<Table> {
+        if words.is_empty() || words.iter().any(|word| number(word, 1.0).is_some()) {
+            return None;
+        }
+        let known = Reports::builtin().by_headings(words);
+        let (report, instance) = match known {
+            Some((report, at)) => (report.id.clone(), at),
+            None => (words[0].trim_end_matches("/s").to_owned(), None),
+        };
+        let others = words.iter().enumerate().filter(|(at, _)| Some(*at) != instance);
+        let names = others.map(|(_, word)| Name { text: (*word).to_owned(), unit_bytes: unit_bytes(word) }).collect();
+        Some(Table { report, names, instance })
+    }
+
+    /// True where nothing of the headings is known, so that it may be no table at all.
+    pub fn is_unknown(&self) -> bool {
+        Reports::builtin().by_key(&self.report).is_none()
+    }
+
+    /// Reads a row. Cells that are words are left out.
+    pub fn row(&self, words: &[&str]) -> Result<Row<'_>, Misfit> {
+        let columns = self.names.len() + usize::from(self.instance.is_some());
+        let is_wordy = self.names.iter().any(|n| WORDY.contains(&n.text.as_str()));
+        if words.len() < columns {
+            return Err(Misfit::Short);
+        }
+        // a name with blanks in it takes several words
+        let more = words.len() - columns;
+        if more > 0 && self.instance.is_none() && !is_wordy {
+            return Err(Misfit::Long);
+        }
+        let at = self.instance.unwrap_or(0);
+        let taken = self.instance.map_or(0, |_| more + 1);
+        let instance = words[at..at + taken].join(" ");
+        let cells = words[..at].iter().chain(&words[at + taken..]);
+        let values = self.names.iter().zip(cells).filter_map(|(name, cell)| {
+            let value = number(cell, name.unit_bytes)?;
+            Some((name.text.as_str(), value))
+        });
+        Ok((instance, values.collect()))
+    }
+}
+
+/// Bytes of the unit of a column that holds sizes.
+fn unit_bytes(name: &str) -> f64 {
+    if name.starts_with("kb") || name.contains("kB") || name.ends_with("req-sz") || name.starts_with("pgpg") {
+        1024.0
+    } else if name.contains("MB") {
+        1_048_576.0
+    } else if matches!(name, "bread/s" | "bwrtn/s" | "bdscd/s") {
+        512.0
+    } else {
+        1.0
+    }
+}
+
+/// A cell: `12.50`, `12,50`, `12.5%`, and with `--human` sizes such as `1.5G`
+/// (of bytes), which are brought to the column's unit.
+pub fn number(text: &str, unit_bytes: f64) -> Option<f64> {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == 'n' || c == 'i') {
+        return None;
+    }
+    if let Some(value) = plain_number(text.strip_suffix('%').unwrap_or(text)) {
+        return Some(value);
+    }
+    let letter = text.chars().next_back()?;
+    let bytes = match letter {
+        'B' => 1.0,
+        'k' => 1024.0,
+        'M' => 1_048_576.0,
+        'G' => 1_073_741_824.0,
+        'T' => 1_099_511_627_776.0,
+        'P' => 1_125_899_906_842_624.0,
+        _ => return None,
+    };
+    Some(plain_number(&text[..text.len() - 1])? * bytes / unit_bytes)
+}
+
+/// A line without the colours that `S_COLORS=always` puts into it.
+pub fn bare(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    if !text.contains('\u{1b}') {
+        return text.into_owned();
+    }
+    let mut pieces = text.split('\u{1b}');
+    let mut clean = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        clean.push_str(piece.split_once('m').map_or(piece, |(_, rest)| rest));
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(headings: &str) -> Table {
+        Table::of(&headings.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    fn row(table: &Table, cells: &str) -> Result<(String, Vec<f64>), Misfit> {
+        let (instance, values) = table.row(&cells.split(' ').collect::<Vec<_>>())?;
+        Ok((instance, values.into_iter().map(|(_, v)| v).collect()))
+    }
+
+    #[test]
+    fn the_instance_stands_first_or_last_and_may_hold_blanks() {
+        let first = table("DEV tps await");
+        assert_eq!(row(&first, "sda 1.5 2.0"), Ok(("sda".into(), vec![1.5, 2.0])));
+        let last = table("tps await DEV");
+        assert_eq!(row(&last, "1.5 2.0 my disk"), Ok(("my disk".into(), vec![1.5, 2.0])));
+        assert_eq!(row(&first, "my disk 1.5 2.0"), Ok(("my disk".into(), vec![1.5, 2.0])));
+        assert_eq!(row(&first, "sda 1.5"), Err(Misfit::Short));
+        assert_eq!(row(&table("tps rtps wtps"), "1 2 3 4"), Err(Misfit::Long));
+    }
+
+    #[test]
+    fn words_are_left_out_and_headings_hold_no_number() {
+        assert_eq!(row(&table("BAT %cap status"), "0 75 Full"), Ok(("0".into(), vec![75.0])));
+        assert!(Table::of(&["all", "2.15"]).is_none());
+        assert!(Table::of(&[]).is_none());
+        assert!(table("LINUX RESTART").is_unknown());
+    }
+
+    #[test]
+    fn numbers_of_all_locales_and_sizes_for_people() {
+        let all = [("12.50", 12.5), ("12,50", 12.5), ("-3", -3.0), ("82.9%", 82.9), ("1.5M", 1536.0), ("0.5k", 0.5)];
+        for (text, value) in all {
+            assert_eq!(number(text, 1024.0), Some(value), "{text}");
+        }
+        assert!(number("nan", 1.0).is_some_and(f64::is_nan));
+        for word in ["sda", "", "1x", "-", "k", "CPU0", "1.2.3", "node"] {
+            assert_eq!(number(word, 1.0), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn colours_are_taken_off() {
+        assert_eq!(
+            bare(b"13:20:19   \x1b[32;22m     all\x1b[0m\x1b[34;1m      2.15\x1b[0m"),
+            "13:20:19        all      2.15"
+        );
+        assert_eq!(bare(b"\xff x"), "\u{fffd} x");
+    }
+}
