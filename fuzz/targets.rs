@@ -86,3 +86,18 @@ pub fn pcp_archive(data: &[u8]) {
     let _ = diskwright_logs::pcp::read_bytes(parts[0], &parts[1..], &mut batch);
     let _ = batch.finish("fuzz");
 }
+
+/// Any bytes as each of sysstat's JSON documents.
+pub fn sysstat_json(data: &[u8]) {
+    ["sadf-json", "iostat-json", "mpstat-json"].iter().for_each(|id| foreign(id, data));
+}
+
+/// Any bytes as `sadf -x`.
+pub fn sysstat_xml(data: &[u8]) {
+    foreign("sadf-xml", data);
+}
+
+/// Any bytes as the text of sar, iostat, sadf and vmstat.
+pub fn sysstat_text(data: &[u8]) {
+    ["sar-text", "iostat-text", "sadf-rows", "vmstat-text"].iter().for_each(|id| foreign(id, data));
+}

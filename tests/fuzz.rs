@@ -78,6 +78,24 @@ fn request_traces_take_anything() {
     run(targets::request_traces, &seeds);
 }
 
+/// Our own small logs whose names begin with one of these.
+fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");
+    let files = fs::read_dir(folder).expect("fixtures").map(|e| e.expect("entry").path());
+    let of_format = |p: &std::path::PathBuf| {
+        let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        formats.iter().any(|f| name.starts_with(f))
+    };
+    files.filter(of_format).map(|p| fs::read(p).expect("readable")).collect()
+}
+
+#[test]
+fn sysstat_takes_anything() {
+    run(targets::sysstat_json, &foreign_logs(&["sadf-json", "iostat-json", "mpstat-json"]));
+    run(targets::sysstat_xml, &foreign_logs(&["sadf-xml"]));
+    run(targets::sysstat_text, &foreign_logs(&["sar-text", "iostat-text", "sadf-rows", "vmstat-text"]));
+}
+
 #[test]
 fn log_reader_takes_anything() {
     let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-log");

@@ -253,7 +253,8 @@ mod tests {
                 [("avg_read_queue_length", 0.03), ("avg_write_queue_length", 0.1), ("avg_s_per_transfer", 0.004)],
             ),
             (
-                "Device r/s w/s rMB/s wMB/s rrqm/s wrqm/s %rrqm %wrqm r_await w_await aqu-sz rareq-sz wareq-sz svctm %util",
+                "Device r/s w/s rMB/s wMB/s rrqm/s wrqm/s %rrqm %wrqm r_await w_await aqu-sz rareq-sz wareq-sz svctm \
+                 %util",
                 "sda 10 20 1 2 0 0 0 0 3 5 1.5 4 4 2 50",
                 [("read_bytes_per_s", 1_048_576.0), ("avg_bytes_per_read", 4096.0), ("busy", 0.5)],
             ),

@@ -276,7 +276,8 @@ mod tests {
         let list = DISK.replace("await", "await[...]") + "db1;1;1795287946;sda;5;1;0.5;2;sdb;6;1;0.6;3\n";
         let read = run(&list);
         assert_eq!(read.column("physical_disk.transfers_per_s", "sdb"), [6.0]);
-        let values = "db1\t1\t2026-11-21 19:05:46 UTC\tsda\ttps\t5.00\ndb1\t1\t2026-11-21 19:05:46 UTC\t-\tkbmemfree\t2\n\
+        let values = "db1\t1\t2026-11-21 19:05:46 UTC\tsda\ttps\t5.00\n\
+                      db1\t1\t2026-11-21 19:05:46 UTC\t-\tkbmemfree\t2\n\
                       db1\t1\t2026-11-21 19:05:46 UTC\tall\t%idle\t9\ndb1\t1\t2026-11-21 19:05:46 UTC\tsum\tcpu1\t7\n";
         let read = run(values);
         assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0]);

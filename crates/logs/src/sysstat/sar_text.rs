@@ -371,8 +371,8 @@ mod tests {
         let mut text = HEAD.to_owned();
         for at in 0..30 {
             text += &format!(
-                "13:20:{at:02} UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{:02} 0 77 {}.00 10.00 0.00 50 my \
-                 prog\n\n",
+                "13:20:{at:02} UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{:02} 0 77 {}.00 10.00 0.00 50 \
+                 my prog\n\n",
                 at + 1,
                 at * 2
             );

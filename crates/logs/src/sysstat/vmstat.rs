@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn rows_with_times() {
         let text = format!(
-            "{HEAD} r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n \
+            "{HEAD} r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st  UTC\n \
              2  0 0 16 32 77 11 108 45 48 873 2731 41 9 38 12 0 2026-11-22 02:03:53\n \
              1  3 0 16 32 77 4 8 1 2 60 95 20 10 60 9 1 2026-11-22 02:03:55\n"
         );

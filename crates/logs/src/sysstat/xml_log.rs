@@ -287,11 +287,14 @@ mod tests {
 
     #[test]
     fn elements_become_the_same_series_as_in_json() {
-        let inside = "<cpu-load><cpu number=\"all\" user=\"5.0\" system=\"2.0\"/><cpu number=\"1\" idle=\"9\"/></cpu-load>\
-            <interrupts><int-global per=\"second\"><irq intr=\"sum\" cpu=\"all\" value=\"70\"/><irq intr=\"sum\" cpu=\"2\" \
+        let inside = "<cpu-load><cpu number=\"all\" user=\"5.0\" system=\"2.0\"/>\
+            <cpu number=\"1\" idle=\"9\"/></cpu-load>\
+            <interrupts><int-global per=\"second\"><irq intr=\"sum\" cpu=\"all\" value=\"70\"/>\
+            <irq intr=\"sum\" cpu=\"2\" \
             value=\"30\"/><irq intr=\"9\" cpu=\"2\" value=\"3\"/></int-global></interrupts>\
             <io per=\"second\"><tps>5.00</tps><io-reads rtps=\"6.00\"/></io>\
-            <memory unit=\"kB\"><memfree>10</memfree><memused>30</memused><memused-percent>75.0</memused-percent></memory>\
+            <memory unit=\"kB\"><memfree>10</memfree><memused>30</memused>\
+            <memused-percent>75.0</memused-percent></memory>\
             <network><net-dev iface=\"lo\" rxkB=\"2.0\"/></network>\
             <filesystems><filesystem fsname=\"/dev/sda1\" MBfsfree=\"1\" MBfsused=\"3\"/></filesystems>";
         let read = run(&document(&[sample(1, inside), sample(2, &(inside.to_owned() + &disk("8.00")))]));
