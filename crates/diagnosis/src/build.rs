@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A counter of one instance.
-    fn cells(&mut self, counter: &str, instance: &str) -> Option<NodeId> {
+    pub fn cells(&mut self, counter: &str, instance: &str) -> Option<NodeId> {
         let key = format!("{counter}@{instance}");
         if let Some(&id) = self.ids.get(&key) {
             return Some(id);
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A counter over several instances, by the catalogue's rule for it.
-    fn together(&mut self, counter: &str, instances: &[&str]) -> Option<NodeId> {
+    pub fn together(&mut self, counter: &str, instances: &[&str]) -> Option<NodeId> {
         let of: Vec<NodeId> = instances.iter().filter_map(|i| self.cells(counter, i)).collect();
         let node = match (of.as_slice(), over_instances(counter)) {
             ([], _) => return None,

@@ -12,11 +12,13 @@
 //! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
 //! - `trends`: where the judged quantities are heading, and what changed
+//! - `compare`: two windows side by side
 //! - `outcome`, `rank`, `certainty`, `words`, `culprits`: sums to the verdict
 
 pub mod advice;
 mod build;
 mod certainty;
+pub mod compare;
 mod culprits;
 mod judge;
 mod lanes;

@@ -14,8 +14,9 @@ pub(crate) const MOST: i64 = 2048;
 const FIRST_NS: i64 = 3_600_000_000_000 / 4096;
 
 /// Where the buckets lie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Timeline {
+    most: i64,
     doublings: u32,
     /// First and last bucket in use.
     range: Option<(i64, i64)>,
@@ -31,7 +32,18 @@ pub(crate) struct Stretch {
     pub doublings: u32,
 }
 
+impl Default for Timeline {
+    fn default() -> Self {
+        Timeline::of(MOST)
+    }
+}
+
 impl Timeline {
+    /// A line of at most `most` buckets.
+    pub fn of(most: i64) -> Timeline {
+        Timeline { most, doublings: 0, range: None }
+    }
+
     /// Makes room for a window beforehand, so that no bucket is too narrow at first.
     pub fn expect(&mut self, (from_ns, to_ns): (i64, i64)) {
         if to_ns >= from_ns {
@@ -46,7 +58,7 @@ impl Timeline {
         loop {
             let at = narrow >> self.doublings;
             let (low, high) = self.range.map_or((at, at), |(low, high)| (low.min(at), high.max(at)));
-            if high - low < MOST {
+            if high - low < self.most {
                 self.range = Some((low, high));
                 return at;
             }

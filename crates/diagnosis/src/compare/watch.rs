@@ -1,0 +1,262 @@
+//! Collects every counter of a window, instance by instance and together, in
+//! few buckets of time.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use diskwright_base::catalogue::Per;
+use diskwright_base::{Catalogue, Frame, Kind, Note, Schema, Topology};
+use diskwright_statistics::{Mean, Point};
+
+use crate::build::Builder;
+use crate::node::{CHUNK, Chunk, Columns, Node, NodeId, Slot};
+use crate::scene::Scene;
+use crate::trends::timeline::{Buckets, Filled, Stretch, Timeline};
+
+/// Buckets of a series at most: a few for each block that its uncertainty is found from.
+const BUCKETS: i64 = 256;
+/// Series that are followed at most; each takes up to 4 KiB.
+const SERIES: usize = 16_384;
+/// The instance that stands for all disks (each counted once), or all links.
+pub const WHOLE: &str = "*";
+/// Objects whose instances are always told together too.
+const TOGETHER: [&str; 2] = ["physical_disk", "network"];
+
+/// What one window did, counter by counter.
+pub struct Watch {
+    topology: Option<Topology>,
+    schema: Option<Arc<Schema>>,
+    timeline: Timeline,
+    stretches: Vec<Stretch>,
+    program: Program,
+    slots: Vec<Slot>,
+    room: [Vec<f64>; 3],
+    seen: Vec<Seen>,
+    seen_of: HashMap<(String, String), usize>,
+    /// Series beyond the most that are followed.
+    pub left_out: usize,
+    ticks: usize,
+}
+
+/// A counter of an instance.
+pub(crate) struct Seen {
+    pub counter: String,
+    pub instance: String,
+    pub unit: String,
+    buckets: Buckets,
+}
+
+#[derive(Default)]
+struct Program {
+    nodes: Vec<Node>,
+    slot_of: Vec<usize>,
+    feeds: Vec<Feed>,
+}
+
+struct Feed {
+    from: From,
+    seen: usize,
+}
+
+enum From {
+    /// As it is.
+    Node(NodeId),
+    /// An amount in the tick, told by the second.
+    Amount(NodeId),
+    /// A column that the catalogue does not know, and its scale.
+    Column(usize, f64),
+}
+
+impl Watch {
+    /// A watch that has seen nothing, for a window in nanoseconds since 1970 UTC.
+    pub fn new(expected: (i64, i64)) -> Watch {
+        let mut timeline = Timeline::of(BUCKETS);
+        timeline.expect(expected);
+        Watch {
+            topology: None,
+            schema: None,
+            timeline,
+            stretches: Vec::new(),
+            program: Program::default(),
+            slots: Vec::new(),
+            room: Default::default(),
+            seen: Vec::new(),
+            seen_of: HashMap::new(),
+            left_out: 0,
+            ticks: 0,
+        }
+    }
+
+    /// Takes in a topology; other notes say nothing here. One that cannot be
+    /// read is told by the judge.
+    pub fn note(&mut self, note: &Note) {
+        if note.kind == Note::TOPOLOGY
+            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+        {
+            self.topology = Some(topology);
+            self.schema = None;
+        }
+    }
+
+    /// Takes in a batch of ticks.
+    pub fn frame(&mut self, frame: &Frame) {
+        self.prepare(frame.schema());
+        let count = frame.ticks().len();
+        for start in (0..count).step_by(CHUNK) {
+            self.chunk(frame, start..(start + CHUNK).min(count));
+        }
+    }
+
+    fn prepare(&mut self, schema: &Arc<Schema>) {
+        if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
+            return;
+        }
+        let topology = self.topology.take();
+        let scene = Scene::new(schema, topology.as_ref(), &[]);
+        let mut builder = Builder::new(&scene);
+        let mut feeds = Vec::new();
+        for entry in Catalogue::builtin().counters() {
+            let instances = scene.instances(entry.object());
+            let is_amount = entry.kind == Kind::Total;
+            if instances.is_empty() || (is_amount && told_by_the_second().contains(entry.id.as_str())) {
+                continue;
+            }
+            for instance in instances {
+                let Some(node) = builder.cells(&entry.id, instance) else { continue };
+                let from = if is_amount { From::Amount(node) } else { From::Node(node) };
+                self.feed(&mut feeds, &entry.id, instance, unit_of(&entry.unit, is_amount), from);
+            }
+            let all = scene.all_of(entry.object());
+            let several = all.len() > 1 || TOGETHER.contains(&entry.object());
+            if several
+                && !is_amount
+                && let Some(node) = builder.together(&entry.id, &all)
+            {
+                self.feed(&mut feeds, &entry.id, WHOLE, entry.unit.clone(), From::Node(node));
+            }
+        }
+        for (column, series) in schema.series.iter().enumerate() {
+            if Catalogue::builtin().get(&series.counter).is_none() {
+                let from = From::Column(column, series.scale);
+                self.feed(&mut feeds, &series.counter, &series.instance, String::new(), from);
+            }
+        }
+        let nodes = builder.nodes;
+        self.slots.resize_with(nodes.len(), Slot::default);
+        self.program = Program { slot_of: (0..nodes.len()).collect(), nodes, feeds };
+        self.topology = topology;
+        self.schema = Some(schema.clone());
+    }
+
+    fn feed(&mut self, feeds: &mut Vec<Feed>, counter: &str, instance: &str, unit: String, from: From) {
+        let key = (counter.to_owned(), instance.to_owned());
+        let seen = match self.seen_of.get(&key) {
+            Some(&seen) => seen,
+            None if self.seen.len() >= SERIES => {
+                self.left_out += 1;
+                return;
+            }
+            None => {
+                let (counter, instance) = key.clone();
+                self.seen.push(Seen { counter, instance, unit, buckets: Buckets::default() });
+                self.seen_of.insert(key, self.seen.len() - 1);
+                self.seen.len() - 1
+            }
+        };
+        feeds.push(Feed { from, seen });
+    }
+
+    fn chunk(&mut self, frame: &Frame, range: Range<usize>) {
+        self.timeline.cut(frame, range.clone(), &mut self.stretches);
+        let [seconds, values, weights] = &mut self.room;
+        let length = |ns: u64| if ns == 0 { f64::NAN } else { ns as f64 * 1e-9 };
+        seconds.clear();
+        seconds.extend(frame.ticks()[range.clone()].iter().map(|t| length(t.elapsed_ns)));
+        let chunk = Chunk { frame, range: range.clone(), seconds };
+        let mut columns = Columns { slot_of: &self.program.slot_of, slots: &mut self.slots };
+        // operands come before what reads them
+        for (id, node) in self.program.nodes.iter().enumerate() {
+            columns.evaluate(id, node, &chunk);
+        }
+        for feed in &self.program.feeds {
+            let buckets = &mut self.seen[feed.seen].buckets;
+            let by_time =
+                |values: &mut Vec<f64>, weights: &mut Vec<f64>, cells: &[f64], of: &dyn Fn(f64, f64) -> f64| {
+                    values.clear();
+                    values.extend(cells.iter().zip(seconds.iter()).map(|(&cell, &time)| of(cell, time)));
+                    weights.clear();
+                    weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + value * 0.0));
+                };
+            match feed.from {
+                From::Node(node) => {
+                    let slot = columns.of(node);
+                    buckets.add(self.ticks, &self.stretches, &slot.values, &slot.weights);
+                    continue;
+                }
+                From::Amount(node) => by_time(values, weights, &columns.of(node).values, &|cell, time| cell / time),
+                From::Column(column, scale) => {
+                    by_time(values, weights, &frame.column(column)[range.clone()], &|cell, _| cell * scale);
+                }
+            }
+            buckets.add(self.ticks, &self.stretches, values, weights);
+        }
+        self.ticks += range.len();
+    }
+
+    /// What was seen, in the catalogue's order.
+    pub(crate) fn seen(&self) -> &[Seen] {
+        &self.seen
+    }
+
+    /// Means of a counter of an instance in `count` even parts of the window,
+    /// `None` for a gap; `None` where it was not seen.
+    pub fn points(&self, counter: &str, instance: &str, window: (i64, i64), count: usize) -> Option<Vec<Option<f64>>> {
+        let seen = &self.seen[*self.seen_of.get(&(counter.to_owned(), instance.to_owned()))?];
+        let (from_ns, to_ns) = window;
+        let span = (to_ns as f64 - from_ns as f64).max(1.0);
+        let mut parts = vec![(0.0, 0.0); count.max(1)];
+        for Filled { time_ns, value, weight } in seen.buckets.filled() {
+            let place = ((time_ns as f64 - from_ns as f64) / span * count as f64).max(0.0) as usize;
+            let part = &mut parts[place.min(count.max(1) - 1)];
+            *part = (part.0 + value * weight, part.1 + weight);
+        }
+        Some(parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect())
+    }
+}
+
+impl Seen {
+    /// The mean, and how far it can be trusted where there are points enough;
+    /// `None` where nothing was measured.
+    pub fn mean(&self) -> Option<(f64, Option<Mean>)> {
+        let filled = self.buckets.filled();
+        let first = filled.first()?.time_ns;
+        let seconds = |time_ns: i64| (time_ns as f64 - first as f64) / 1e9;
+        let point = |f: &Filled| Point { at_s: seconds(f.time_ns), value: f.value, weight: f.weight };
+        let points: Vec<Point> = filled.iter().map(point).filter(|p| p.value.is_finite()).collect();
+        if points.is_empty() {
+            return None;
+        }
+        Some((diskwright_statistics::blocks::mean(&points), Mean::of(&points)))
+    }
+}
+
+fn unit_of(unit: &str, is_amount: bool) -> String {
+    match unit {
+        _ if !is_amount => unit.to_owned(),
+        "count" => "per_s".into(),
+        // seconds a second
+        "s" => "fraction".into(),
+        unit => format!("{unit}_per_s"),
+    }
+}
+
+/// Amounts that another counter tells by the second or by the operation: how
+/// much there was depends on how long one looked.
+fn told_by_the_second() -> &'static HashSet<&'static str> {
+    static READ: OnceLock<HashSet<&'static str>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let ways = Catalogue::builtin().counters().iter().flat_map(|c| &c.derive);
+        ways.filter(|d| !matches!(d.per, Per::Nothing)).flat_map(|d| d.sum.iter().map(String::as_str)).collect()
+    })
+}
