@@ -29,6 +29,16 @@ pub struct Window {
 }
 
 impl Window {
+    /// The same way of reading with other ends.
+    pub fn with(&self, from: Option<String>, to: Option<String>) -> Window {
+        Window { from, to, ..self.clone() }
+    }
+
+    /// The start that was given.
+    pub fn from(&self) -> Option<&String> {
+        self.from.as_ref()
+    }
+
     /// True when neither end is given.
     pub fn is_whole(&self) -> bool {
         self.from.is_none() && self.to.is_none()

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod columns;
+mod compare;
 mod explain;
 mod export;
 mod fleet;
@@ -55,6 +56,8 @@ pub enum Command {
     Export(export::Arguments),
     /// Write one self-contained HTML page on a log
     Report(report::Arguments),
+    /// Put two logs or windows side by side: did the change help?
+    Compare(compare::Arguments),
     /// Say what a counter, rule or pack means, by any of its names
     Explain(explain::Arguments),
     /// Print a registry: counters, rules, packs, sources, formats, levels
@@ -71,6 +74,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Show(arguments) => show::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     }

@@ -38,15 +38,7 @@ pub fn page(report: &Report) -> String {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
         format!("{}{host}", words::bottleneck(v.bottleneck))
     });
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>Diskwright: {}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
-        escape(&title),
-        include_str!("page/page.css"),
-        svg::STYLE
-    );
+    let mut out = head(&title);
     match report.verdicts.first() {
         Some(verdict) => body(&mut out, report, verdict),
         None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
@@ -54,6 +46,30 @@ pub fn page(report: &Report) -> String {
     footer(&mut out, report);
     out.push_str("</body>\n</html>\n");
     out
+}
+
+/// A page of another kind: head, the given body, and foot.
+pub(crate) fn document(title: &str, body: &str, version: &str) -> String {
+    format!("{}{body}<footer>\n{}</footer>\n</body>\n</html>\n", head(title), made_by(version))
+}
+
+fn head(title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <title>Diskwright: {}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
+        escape(title),
+        include_str!("page/page.css"),
+        svg::STYLE
+    )
+}
+
+fn made_by(version: &str) -> String {
+    format!(
+        "<p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p>\n",
+        escape(version)
+    )
 }
 
 fn body(out: &mut String, report: &Report, verdict: &Verdict) {
@@ -104,11 +120,8 @@ fn footer(out: &mut String, report: &Report) {
         }
         out.push_str("</ul>\n");
     }
-    out.push_str(&format!(
-        "<p>Made by Diskwright {}. This page is complete in itself: \
-         it loads nothing and runs nothing.</p>\n</footer>\n",
-        escape(&report.version)
-    ));
+    out.push_str(&made_by(&report.version));
+    out.push_str("</footer>\n");
 }
 
 fn headline(out: &mut String, report: &Report, verdict: &Verdict) {

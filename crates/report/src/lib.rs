@@ -5,6 +5,7 @@
 pub mod axis;
 pub mod book;
 pub mod chart;
+pub mod compare;
 pub mod downsample;
 #[cfg(test)]
 mod expect;

@@ -9,9 +9,9 @@ use crate::window::start_of;
 
 /// Buckets of a series at most.
 pub(crate) const MOST: i64 = 2048;
-/// The first width: an hour halved twelve times (0.88 s), so that widths divide
-/// hours, and hours whole days.
-const FIRST_NS: i64 = 3_600_000_000_000 / 4096;
+/// The first width: an hour halved thirteen times (0.44 s, as often as nanoseconds
+/// allow), so that widths divide hours, and hours whole days.
+const FIRST_NS: i64 = 3_600_000_000_000 / 8192;
 
 /// Where the buckets lie.
 #[derive(Clone, Debug)]
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn buckets_divide_the_hour() {
-        for doublings in 0..13 {
+        for doublings in 0..14 {
             assert_eq!(3600 * SECOND % (FIRST_NS << doublings), 0);
         }
     }

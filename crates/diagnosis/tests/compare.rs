@@ -1,0 +1,208 @@
+//! Two windows of known difference: what changed is told, noise is not, and
+//! "faster because nobody asked" is not taken for success.
+
+mod common;
+
+use common::*;
+use diskwright_base::{Catalogue, Plan};
+use diskwright_diagnosis::compare::{Change, Comparison, Outcome, Row, WHOLE, Watch, compare};
+use diskwright_diagnosis::{Bottleneck, Verdict, packs};
+
+/// Numbers around 0 with deviation 1 that remember their neighbours, the same in every run.
+fn noise(seed: u64, count: usize, r: f64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut even = move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = state;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut value = 0.0;
+    let mut next = || {
+        // the sum of twelve even numbers is nearly normal
+        let fresh = (0..12).map(|_| even()).sum::<f64>() - 6.0;
+        value = r * value + (1.0 - r * r).sqrt() * fresh;
+        value
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+const TICKS: usize = 600;
+
+/// A disk that serves `reads` a second, each in `seconds`, with noise of a tenth.
+fn disk(name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
+    with_disk(Recording::new(TICKS), name, reads, seconds, seed)
+}
+
+fn with_disk(recording: Recording, name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
+    let count: Vec<f64> = noise(seed, TICKS, 0.7).iter().map(|n| (reads * (1.0 + 0.1 * n)).round().max(1.0)).collect();
+    let each: Vec<f64> = noise(seed + 1, TICKS, 0.7).iter().map(|n| seconds * (1.0 + 0.1 * n)).collect();
+    let time: Vec<f64> = count.iter().zip(&each).map(|(c, e)| c * e).collect();
+    let busy = time.iter().map(|t| t.min(1.0)).collect::<Vec<f64>>();
+    let bytes: Vec<f64> = count.iter().map(|c| c * 4096.0).collect();
+    let of = |values: Vec<f64>| move |i: usize| values[i];
+    recording
+        .with("physical_disk.reads", name, of(count))
+        .with("physical_disk.writes", name, |_| 0.0)
+        .with("physical_disk.read_bytes", name, of(bytes))
+        .with("physical_disk.write_bytes", name, |_| 0.0)
+        .with("physical_disk.read_time_s", name, of(time.clone()))
+        .with("physical_disk.write_time_s", name, |_| 0.0)
+        .with("physical_disk.weighted_time_s", name, of(time.clone()))
+        .with("physical_disk.busy_time_s", name, of(busy))
+        .with("pressure.io_some_s", "", move |i| (time[i] / 4.0).min(0.9))
+}
+
+fn watched(recording: &Recording) -> (Watch, Verdict) {
+    let mut watch = Watch::new(recording.options().expected.unwrap());
+    for start in (0..recording.ticks).step_by(250) {
+        watch.frame(&recording.frame(start..(start + 250).min(recording.ticks)));
+    }
+    (watch, recording.by_default())
+}
+
+fn compared(before: &Recording, after: &Recording) -> Comparison {
+    let ((first, before), (second, after)) = (watched(before), watched(after));
+    compare(&first, &second, before, after)
+}
+
+fn row<'a>(comparison: &'a Comparison, counter: &str, instance: &str) -> &'a Row {
+    let found = comparison.counters.iter().find(|r| r.counter == counter && r.instance == instance);
+    found.unwrap_or_else(|| panic!("{counter} {instance} is not there"))
+}
+
+#[test]
+fn a_faster_disk_helped() {
+    let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 200.0, 0.002, 9));
+    assert_eq!((both.before.bottleneck, both.after.bottleneck), (Bottleneck::Disk, Bottleneck::None));
+    assert_eq!(both.outcome, Outcome::Helped, "{}", both.sentence);
+    let response = both.response.as_ref().unwrap();
+    assert_eq!((both.load.as_ref().unwrap().change, response.change), (Change::Same, Change::Down));
+    for words in ["The change helped: the disk (sda) is no longer", "30", "Nothing holds the machine back now."] {
+        assert!(both.sentence.contains(words), "{}", both.sentence);
+    }
+    let latency = row(&both, "physical_disk.avg_s_per_transfer", "sda");
+    assert_eq!(latency.noise, Some(false));
+    assert!((latency.ratio.unwrap() - 2.0 / 30.0).abs() < 0.01, "{latency:?}");
+    let (low, high) = (latency.difference_low.unwrap(), latency.difference_high.unwrap());
+    assert!(low < -0.028 && -0.028 < high && high < 0.0, "{latency:?}");
+}
+
+#[test]
+fn faster_because_nobody_asked_is_no_success() {
+    let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 20.0, 0.004, 9));
+    assert_eq!(both.outcome, Outcome::LessAsked, "{}", both.sentence);
+    assert_eq!(both.load.as_ref().unwrap().change, Change::Down);
+    assert!(both.sentence.starts_with("Less was asked of the machine"), "{}", both.sentence);
+}
+
+#[test]
+fn more_asked_and_worse_are_told_apart() {
+    let calm = disk("sda", 100.0, 0.002, 1);
+    let busier = compared(&calm, &disk("sda", 150.0, 0.003, 9));
+    assert_eq!(busier.outcome, Outcome::MoreAsked, "{}", busier.sentence);
+    let slower = compared(&calm, &disk("sda", 100.0, 0.003, 9));
+    assert_eq!(slower.outcome, Outcome::Worse, "{}", slower.sentence);
+    let stuck = compared(&calm, &disk("sda", 100.0, 0.05, 9));
+    assert_eq!((stuck.outcome, stuck.after.bottleneck), (Outcome::Worse, Bottleneck::Disk), "{}", stuck.sentence);
+    assert!(stuck.sentence.ends_with("The disk (sda) is now what holds the machine back."), "{}", stuck.sentence);
+    let more = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 400.0, 0.02, 9));
+    assert_eq!(more.outcome, Outcome::Helped, "{}", more.sentence);
+    assert!(more.sentence.contains("The disk (sda) is still what holds the machine back."), "{}", more.sentence);
+}
+
+#[test]
+fn the_same_again_is_noise() {
+    let mut told = 0;
+    for seed in 0..24 {
+        let both = compared(&disk("sda", 100.0, 0.002, seed), &disk("sda", 100.0, 0.002, seed + 1000));
+        told += usize::from(both.counters.iter().any(|r| r.noise == Some(false)));
+        if seed == 0 {
+            assert_eq!(both.outcome, Outcome::Unchanged, "{}", both.sentence);
+            assert!(both.questions > 10);
+        }
+    }
+    // 5 % of 24 are 1.2; more than 5 come by chance once in 650 times
+    assert!(told <= 5, "{told} of 24");
+}
+
+#[test]
+fn paging_that_is_gone_is_not_less_asked() {
+    let thrashing = disk("sda", 300.0, 0.01, 1)
+        .with("paging.swap_in_pages", "", |i| 800.0 + (i % 7) as f64)
+        .with("paging.swap_out_pages", "", |i| 700.0 + (i % 5) as f64)
+        .with("pressure.memory_some_s", "", |_| 0.5);
+    let cured = disk("sda", 30.0, 0.002, 9)
+        .with("paging.swap_in_pages", "", |_| 0.0)
+        .with("paging.swap_out_pages", "", |_| 0.0)
+        .with("pressure.memory_some_s", "", |_| 0.0);
+    let both = compared(&thrashing, &cured);
+    assert_eq!(both.before.bottleneck, Bottleneck::Memory);
+    assert_eq!((both.outcome, both.load.clone()), (Outcome::Helped, None), "{}", both.sentence);
+    assert!(both.sentence.starts_with("The change helped: memory is no longer a bottleneck."), "{}", both.sentence);
+}
+
+#[test]
+fn means_are_those_of_the_summary() {
+    let recording = disk("sda", 100.0, 0.005, 3);
+    let both = compared(&recording, &recording);
+    let frame = recording.frame(0..TICKS);
+    for counter in ["avg_s_per_transfer", "avg_queue_length", "transfers_per_s", "busy", "avg_bytes_per_read"] {
+        let id = format!("physical_disk.{counter}");
+        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
+        let expected = plan.value(&plan.summarise(&frame, |_| true)).unwrap();
+        let found = row(&both, &id, "sda");
+        assert!((found.before.mean / expected - 1.0).abs() < 1e-9, "{id}: {found:?} {expected}");
+        assert_eq!((found.before.mean, found.difference, found.noise), (found.after.mean, 0.0, Some(true)));
+        let (low, high) = (found.before.low.unwrap(), found.before.high.unwrap());
+        assert!(low <= expected && expected <= high && high - low < 0.2 * expected, "{found:?}");
+        assert!(high > low || counter == "avg_bytes_per_read", "all reads are alike: {found:?}");
+    }
+    // what another counter tells by the second is not compared by the tick
+    assert!(both.counters.iter().all(|r| r.counter != "physical_disk.reads"));
+}
+
+#[test]
+fn instances_are_matched_by_name_and_summed() {
+    let before = with_disk(disk("sda", 100.0, 0.002, 1), "sdb", 50.0, 0.002, 5);
+    let after = with_disk(disk("sda", 100.0, 0.002, 11), "sdc", 50.0, 0.002, 15).with("foreign.x", "y", |_| 7.0);
+    let both = compared(&before, &after);
+    let named = |list: &[diskwright_diagnosis::compare::Named], instance: &str| {
+        list.iter().any(|n| n.counter == "physical_disk.busy" && n.instance == instance)
+    };
+    assert!(named(&both.only_before, "sdb") && named(&both.only_after, "sdc"));
+    assert!(!named(&both.only_before, "sda") && both.counters.iter().all(|r| r.instance != "sdb"));
+    let all = row(&both, "physical_disk.transfers_per_s", WHOLE);
+    assert!((all.before.mean - 150.0).abs() < 5.0 && all.noise == Some(true), "{all:?}");
+    assert!(both.only_after.iter().any(|n| n.counter == "foreign.x" && n.instance == "y"));
+    let twice = compared(&after, &after);
+    assert_eq!(row(&twice, "foreign.x", "y").before.mean, 7.0);
+}
+
+#[test]
+fn few_ticks_are_no_answer() {
+    let mut short = disk("sda", 100.0, 0.002, 1);
+    short.ticks = 4;
+    let both = compared(&short, &disk("sda", 100.0, 0.02, 9));
+    let latency = row(&both, "physical_disk.avg_s_per_transfer", "sda");
+    assert_eq!((latency.noise, latency.significance, latency.difference_low), (None, None, None));
+    assert!(latency.difference > 0.0 && latency.before.low.is_none());
+    assert_eq!(both.response.unwrap().change, Change::Unknown);
+}
+
+#[test]
+fn how_it_is_cut_changes_nothing() {
+    let recording = disk("sda", 100.0, 0.005, 3);
+    let pack = packs::builtin("default").unwrap().unwrap();
+    let answer = |cut: usize| {
+        let mut watch = Watch::new(recording.options().expected.unwrap());
+        (0..TICKS).step_by(cut).for_each(|s| watch.frame(&recording.frame(s..(s + cut).min(TICKS))));
+        let verdict = recording.judge(vec![pack.clone()], recording.options(), cut).remove(0);
+        serde_json::to_string(&compare(&watch, &watch, verdict.clone(), verdict)).unwrap()
+    };
+    let whole = answer(TICKS);
+    for cut in [1, 255, 256, 300] {
+        assert!(answer(cut) == whole, "cut into frames of {cut}");
+    }
+}

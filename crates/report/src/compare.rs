@@ -1,0 +1,320 @@
+//! Two windows side by side: the answer in words, a table of what changed, and
+//! a page with the same and charts.
+
+use diskwright_base::units;
+use diskwright_diagnosis::Verdict;
+use diskwright_diagnosis::compare::{Comparison, Outcome, Row, WHOLE};
+
+use crate::downsample::Bucket;
+use crate::html::{self, Report, figure};
+use crate::markup::{escape, escape_code, value};
+use crate::model::{Chart, Line};
+use crate::sections::table;
+use crate::style::{Ink, Style};
+use crate::table::{Align, Table};
+use crate::text::{plural, wrap};
+use crate::time::Zone;
+use crate::words;
+
+/// Counters that are told first, of all instances together.
+pub const MAIN: &[&str] = &[
+    "physical_disk.transfers_per_s",
+    "physical_disk.avg_s_per_transfer",
+    "physical_disk.avg_queue_length",
+    "physical_disk.bytes_per_s",
+    "processor.busy",
+    "pressure.io_some",
+    "pressure.memory_some",
+    "pressure.cpu_some",
+];
+
+/// Changes by less than this factor come after the others.
+const LEAST: f64 = 1.05;
+/// Rows of the page's table at most.
+const ROWS: usize = 300;
+
+/// A row in the order in which people want to see it: what changed beyond
+/// noise first, the most certain and then the largest before the others.
+pub fn ranked(comparison: &Comparison) -> Vec<&Row> {
+    let doubled = |r: &Row| {
+        // all disks together are told by the disk where there is only one
+        let same = |o: &&Row| o.counter == r.counter && o.instance != WHOLE;
+        r.instance == WHOLE && comparison.counters.iter().filter(same).count() == 1
+    };
+    let mut rows: Vec<&Row> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
+    let noise = |r: &Row| match r.noise {
+        Some(false) if size(r) >= LEAST => 0,
+        Some(false) => 1,
+        None => 2,
+        Some(true) => 3,
+    };
+    rows.sort_by(|a, b| {
+        let sure = |r: &Row| r.significance.unwrap_or(1.0);
+        // chances below this are all the same
+        let rough = |r: &Row| (sure(r).max(1e-6).log10() * 2.0) as i64;
+        let together = |r: &Row| r.instance != WHOLE;
+        let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
+        by_noise.then(size(b).total_cmp(&size(a))).then(together(a).cmp(&together(b)))
+    });
+    rows
+}
+
+/// The rows that the screen shows: those that stand for the machine, then what
+/// changed.
+fn shown(comparison: &Comparison, most: usize) -> Vec<&Row> {
+    let ranked = ranked(comparison);
+    if most >= ranked.len() {
+        return ranked;
+    }
+    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole(r, &ranked));
+    let mut rows: Vec<&Row> = MAIN.iter().filter_map(|counter| main(&counter)).collect();
+    for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
+        if rows.len() < most && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Whether a row stands for the whole machine.
+pub fn is_whole(row: &Row, among: &[&Row]) -> bool {
+    let named = ["", "_total", WHOLE].contains(&row.instance.as_str());
+    named || among.iter().filter(|r| r.counter == row.counter).count() == 1
+}
+
+/// How many times larger one mean is than the other.
+fn size(row: &Row) -> f64 {
+    let (a, b) = (row.before.mean.abs(), row.after.mean.abs());
+    let (small, large) = (a.min(b), a.max(b));
+    // from nothing to something counts as much
+    if large == 0.0 { 1.0 } else { (large / small).min(1e3) }
+}
+
+/// `1.2 ±0.1 ms`; the mean alone where the interval is not known.
+fn estimate(row: &Row, second: bool) -> String {
+    let of = if second { &row.after } else { &row.before };
+    let show = |v: f64| units::display(v, &row.unit);
+    match (of.low, of.high) {
+        (Some(low), Some(high)) if high > low => joined(&show(of.mean), " ±", &show((high - low) / 2.0)),
+        _ => show(of.mean),
+    }
+}
+
+/// Two values with what stands between them; a unit that they share is told once.
+fn joined(one: &str, between: &str, other: &str) -> String {
+    let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
+    let bare = one.strip_suffix(&unit(one)).unwrap_or(one).trim_end();
+    if unit(one) == unit(other) { format!("{bare}{between}{other}") } else { format!("{one}{between}{other}") }
+}
+
+fn signed(v: f64, unit: &str) -> String {
+    let sign = if v > 0.0 { "+" } else { "" };
+    format!("{sign}{}", units::display(v, unit))
+}
+
+fn interval(row: &Row) -> String {
+    match (row.difference_low, row.difference_high) {
+        (Some(low), Some(high)) if high > low => joined(&signed(low, &row.unit), " to ", &signed(high, &row.unit)),
+        (Some(_), Some(_)) => String::new(),
+        _ => "too few ticks".into(),
+    }
+}
+
+fn ratio(row: &Row) -> String {
+    row.ratio.map_or(String::new(), |r| if r < 1000.0 { format!("x {}", units::digits(r)) } else { "x 1000+".into() })
+}
+
+fn sure(row: &Row) -> &'static str {
+    match row.noise {
+        Some(true) => "noise",
+        Some(false) => "",
+        None => "unknown",
+    }
+}
+
+fn name_of(row: &Row) -> &str {
+    if row.instance == WHOLE { "all" } else { &row.instance }
+}
+
+/// The windows, a line each: host, times and verdict.
+fn windows(comparison: &Comparison, zone: &Zone) -> [String; 2] {
+    let line = |verdict: &Verdict| {
+        let host = if verdict.host.is_empty() { String::new() } else { format!("{}, ", verdict.host) };
+        let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
+        let when = zone.range_between(&verdict.window.from, &verdict.window.to);
+        let what = format!("{}{instance}", words::bottleneck(verdict.bottleneck));
+        format!("{host}{when} ({}): {what}, {} sure", words::watched(verdict), words::sure(verdict))
+    };
+    [line(&comparison.before), line(&comparison.after)]
+}
+
+/// How much may be noise, and what is not in the table.
+fn remarks(comparison: &Comparison) -> Vec<String> {
+    let mut remarks = vec![format!(
+        "{} judged: noise alone would bring any change to be told in fewer than one of 20 comparisons. \
+         Noise is what was seen within the windows; what changes from day to day was not.",
+        plural(comparison.questions, "difference was", "differences were")
+    )];
+    let only = [(&comparison.only_before, "first"), (&comparison.only_after, "second")];
+    for (named, which) in only.iter().filter(|(named, _)| !named.is_empty()) {
+        let few: Vec<String> = named.iter().take(4).map(|n| format!("{} {}", n.counter, n.instance)).collect();
+        let few: Vec<&str> = few.iter().map(|f| f.trim_end()).collect();
+        let more = if named.len() > 4 { format!(" and {} more", named.len() - 4) } else { String::new() };
+        remarks.push(format!("Only in the {which} window: {}{more}.", few.join(", ")));
+    }
+    if comparison.left_out > 0 {
+        remarks.push(format!("{} were too many to follow.", plural(comparison.left_out, "series", "series")));
+    }
+    remarks
+}
+
+/// The answer for a terminal: at most `most` rows of the table.
+pub fn screen(comparison: &Comparison, most: usize, zone: &Zone, style: &Style) -> String {
+    let ink = match comparison.outcome {
+        Outcome::Helped => Ink::Good,
+        Outcome::Worse => Ink::Bad,
+        Outcome::LessAsked | Outcome::MoreAsked | Outcome::Unclear => Ink::Warn,
+        Outcome::Unchanged => Ink::Bold,
+    };
+    let mut out = String::new();
+    for (what, line) in ["before", "after"].iter().zip(windows(comparison, zone)) {
+        for line in wrap(&style.clean(&format!("{what}: {line}")), style.width, 0) {
+            out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
+        }
+    }
+    out.push('\n');
+    for line in wrap(&style.clean(&comparison.sentence), style.width, 0) {
+        out.push_str(&format!("{}\n", style.paint(ink, &line)));
+    }
+    out.push('\n');
+    let rows = shown(comparison, most);
+    let all = ranked(comparison);
+    let changed = all.iter().filter(|r| r.noise == Some(false)).count();
+    let mut table = Table::new()
+        .text("counter")
+        .text("of")
+        .column("before", Align::Right)
+        .column("after", Align::Right)
+        .column("difference", Align::Right)
+        .column("ratio", Align::Right)
+        .column("", Align::Left);
+    for row in &rows {
+        let cells = [estimate(row, false), estimate(row, true), interval(row), ratio(row), sure(row).to_owned()];
+        table.row([row.counter.clone(), name_of(row).to_owned()].into_iter().chain(cells));
+    }
+    out.push_str(&table.render(style));
+    out.push('\n');
+    let mut told = vec![format!("{changed} of {} changed beyond noise.", plural(all.len(), "counter", "counters"))];
+    if all.len() > rows.len() {
+        told.push("--all shows the others, --json and -o FILE.html too.".to_owned());
+    }
+    told.extend(remarks(comparison));
+    for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
+        out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
+    }
+    out
+}
+
+/// What a page shows besides the comparison.
+pub struct Page {
+    /// Charts made by [`chart`].
+    pub charts: Vec<Chart>,
+    /// Zone that times are shown in.
+    pub zone: Zone,
+    /// Version of the program, for the foot of the page.
+    pub version: String,
+}
+
+/// Both windows of one counter in one chart, each from its own start; `length_ns`
+/// is that of the longer window. `None` where neither has anything.
+pub fn chart(row: &Row, length_ns: i64, before: &[Option<f64>], after: &[Option<f64>]) -> Option<Chart> {
+    let bucket = |v: &Option<f64>| match v {
+        Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
+        None => Bucket::GAP,
+    };
+    let line = |name: &str, points: &[Option<f64>]| Line {
+        instance: name.into(),
+        buckets: points.iter().map(bucket).collect(),
+    };
+    let lines = vec![line("before", before), line("after", after)];
+    lines.iter().any(|l| l.summary().is_some()).then_some(())?;
+    let mut chart = Chart::new(&row.counter, 0, length_ns, lines);
+    chart.title = format!("{} {}", crate::axis::counter_title(&row.counter, &[]), name_of(row)).trim_end().to_owned();
+    chart.unit = row.unit.clone();
+    Some(chart)
+}
+
+/// The page.
+pub fn page(comparison: &Comparison, page: Page) -> String {
+    let class = if comparison.outcome == Outcome::Worse { "" } else { " none" };
+    let mut out = format!(
+        "<header>\n<p class=\"made\"><b>Before and after</b></p>\n<div class=\"card verdict{class}\">\n\
+         <h1>{}</h1>\n</div>\n</header>\n<main>\n",
+        escape(&comparison.sentence)
+    );
+    let windows = windows(comparison, &page.zone);
+    let rows: Vec<Vec<String>> = [("Before", &comparison.before), ("After", &comparison.after)]
+        .iter()
+        .zip(&windows)
+        .map(|((what, verdict), line)| vec![(*what).to_owned(), escape(line), escape_code(&verdict.sentence)])
+        .collect();
+    section(
+        &mut out,
+        "windows",
+        "The windows",
+        &table(&["", "When, and what held the machine back", "In words"], &rows),
+    );
+    section(&mut out, "charts", "Charts", &charts(&page));
+    let rows: Vec<Vec<String>> = ranked(comparison).into_iter().take(ROWS).map(cells).collect();
+    let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
+    section(&mut out, "counters", "Counter by counter", &table(&titles, &rows));
+    let remarks: String = remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
+    section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{remarks}</ul>\n"));
+    out.push_str("</main>\n");
+    html::document("before and after", &out, &page.version)
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let number = |text: String| escape(&text).replace(' ', "\u{a0}");
+    let difference =
+        format!("{} <span class=\"dim\">{}</span>", value(row.difference, &row.unit), number(interval(row)));
+    vec![
+        format!("<span class=\"id\">{}</span>", escape(&row.counter)),
+        escape(name_of(row)),
+        number(estimate(row, false)),
+        number(estimate(row, true)),
+        difference,
+        number(ratio(row)),
+        sure(row).to_owned(),
+    ]
+}
+
+fn section(out: &mut String, id: &str, title: &str, content: &str) {
+    if !content.is_empty() {
+        out.push_str(&format!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n{content}</section>\n"
+        ));
+    }
+}
+
+fn charts(page: &Page) -> String {
+    if page.charts.is_empty() {
+        return String::new();
+    }
+    let bare = Report {
+        verdicts: Vec::new(),
+        charts: Vec::new(),
+        notes: Vec::new(),
+        topology: None,
+        // times are those since each window's start
+        zone: Zone::utc(),
+        version: String::new(),
+    };
+    let mut out = String::from("<p>Times are counted from the start of each window.</p>\n<div class=\"small\">\n");
+    for (number, chart) in page.charts.iter().enumerate() {
+        let drawn = figure(chart, &bare, &format!("c{number}"), "");
+        out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
+    }
+    out.push_str("</div>\n");
+    out
+}

@@ -1,0 +1,162 @@
+//! `compare LOG LOG`: before and after, counter by counter, and whether the
+//! change helped.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_diagnosis::compare::{self, Comparison, Row, Watch};
+use diskwright_diagnosis::{Pack, Verdict};
+use diskwright_report::{Chart, Zone, compare as drawn};
+
+use super::log::{Logs, Piece, Window, tell_damage};
+use super::{Failure, output, why};
+
+/// Arguments of `compare`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The log before and the log after; or one log, of which two windows are compared
+    #[arg(required = true, num_args = 1..=2, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// --from and --to are those of the first window
+    #[command(flatten)]
+    window: Window,
+    /// Start of the second window, written like --from
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    against_from: Option<String>,
+    /// End of the second window
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    against_to: Option<String>,
+    /// When the change was made: what is before it in the log against what is after it
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["to", "against_from"])]
+    at: Option<String>,
+    #[command(flatten)]
+    judging: why::Judging,
+    /// Print every counter, not only those that changed most
+    #[arg(long)]
+    all: bool,
+    /// Write a page too
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rows of the table unless --all is given.
+const ROWS: usize = 25;
+/// Charts on the page at most.
+const CHARTS: usize = 16;
+/// Points of a chart's line at most.
+const POINTS: usize = 120;
+/// One window, read.
+struct Side {
+    watch: Watch,
+    verdict: Verdict,
+    range: (i64, i64),
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    for path in &arguments.logs {
+        refuse_probe(path)?;
+    }
+    let (first, second) = windows(arguments)?;
+    let before = arguments.logs.first().map(std::slice::from_ref).unwrap_or_default();
+    let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
+    let packs = arguments.judging.packs(false)?;
+    // both are opened before either is read, so that a wrong time is told at once
+    let (before, after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
+    let first = read(&before, &packs, &arguments.judging)?;
+    let second = read(&after, &packs, &arguments.judging)?;
+    let comparison = compare::compare(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
+    if comparison.counters.is_empty() {
+        return Err(Failure::Failed("the two windows have no counter of one instance in common".into()));
+    }
+    if let Some(file) = &arguments.output {
+        page(file, &comparison, &first, &second)?;
+    }
+    if arguments.json {
+        return output::json(&comparison);
+    }
+    let most = if arguments.all { usize::MAX } else { ROWS };
+    output::text(&drawn::screen(&comparison, most, &Zone::local(), &output::wide_style()))
+}
+
+/// The two windows; one log must be told two.
+fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
+    let against = |from: &Option<String>, to: &Option<String>| arguments.window.with(from.clone(), to.clone());
+    if let Some(at) = &arguments.at {
+        if arguments.logs.len() > 1 {
+            return Err(Failure::Usage("--at cuts one log in two; two logs are compared as they are".into()));
+        }
+        let first = arguments.window.with(arguments.window.from().cloned(), Some(at.clone()));
+        return Ok((first, against(&Some(at.clone()), &arguments.against_to)));
+    }
+    let second = against(&arguments.against_from, &arguments.against_to);
+    if arguments.logs.len() == 1 && second.is_whole() {
+        let ways = "write --at TIME, or --from, --to, --against-from and --against-to";
+        return Err(Failure::Usage(format!("one log is compared with itself by two windows: {ways}")));
+    }
+    Ok((arguments.window.clone(), second))
+}
+
+/// Results of `probe` begin like any JSON document and name their schema.
+fn refuse_probe(path: &Path) -> Result<(), Failure> {
+    let mut head = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // a folder cannot be read, and is a log
+        let _ = file.take(4096).read_to_end(&mut head);
+    }
+    let text = String::from_utf8_lossy(&head);
+    if text.trim_start().starts_with('{') && text.contains("\"diskwright.probe/1\"") {
+        let name = path.display();
+        return Err(Failure::Failed(format!("{name}: a result of `probe`; this version compares logs only")));
+    }
+    Ok(())
+}
+
+/// Reads a window once, for the judge and for the counters.
+fn read(logs: &Logs, packs: &[Pack], judging: &why::Judging) -> Result<Side, Failure> {
+    let mut judge = judging.judge(packs.to_vec(), Some(logs.range));
+    let mut watch = Watch::new(logs.range);
+    logs.read(|piece| {
+        match piece {
+            Piece::Frame(frame) => {
+                judge.frame(frame);
+                watch.frame(frame);
+            }
+            Piece::Note(note) => {
+                judge.note(&note);
+                watch.note(&note);
+            }
+            Piece::Damage(damage) => tell_damage(&damage),
+        }
+        Ok(())
+    })?;
+    let verdict = judge.finish().into_iter().next();
+    let verdict = verdict.ok_or_else(|| Failure::Failed("no pack gave a verdict".into()))?;
+    Ok(Side { watch, verdict, range: logs.range })
+}
+
+fn page(file: &Path, comparison: &Comparison, first: &Side, second: &Side) -> Result<(), Failure> {
+    let length = |side: &Side| side.range.1.saturating_sub(side.range.0);
+    let longer = length(first).max(length(second)).max(1);
+    let points = |side: &Side, row: &Row| {
+        let window = (side.range.0, side.range.0.saturating_add(longer));
+        side.watch.points(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
+    };
+    let ranked = drawn::ranked(comparison);
+    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole(r, &ranked));
+    let mut rows: Vec<&Row> = drawn::MAIN.iter().filter_map(main).collect();
+    for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
+        if rows.len() < CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
+            rows.push(row);
+        }
+    }
+    let chart = |row: &&Row| drawn::chart(row, longer, &points(first, row), &points(second, row));
+    let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let html = drawn::page(comparison, drawn::Page { charts, zone: Zone::local(), version });
+    fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))
+}
