@@ -66,8 +66,8 @@ fn shown(comparison: &Comparison, most: usize) -> Vec<&Row> {
     if most >= ranked.len() {
         return ranked;
     }
-    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole(r, &ranked));
-    let mut rows: Vec<&Row> = MAIN.iter().filter_map(|counter| main(&counter)).collect();
+    let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole(r, &ranked));
+    let mut rows: Vec<&Row> = MAIN.iter().filter_map(|counter| main(counter)).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < most && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
