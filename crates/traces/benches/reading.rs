@@ -1,0 +1,234 @@
+//! How fast traces are read and summed up, beside blkparse and btt on the same
+//! files where they are installed.
+//!
+//!     cargo bench -p diskwright-traces --bench reading -- --requests 2000000
+//!
+//! The traces are made here: random and sequential requests of three sizes
+//! with up to 32 under way, on two processors. With `--tiny`, and when `cargo
+//! test` runs it, a few requests only show that it works.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::collections::BinaryHeap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{C, D, G, PLAIN, Q, READ, WRITE, event};
+use diskwright_base::{Operation, Request};
+use diskwright_traces::{CSV_HEADING, Statistics, csv_line, open};
+use rustix::time::{ClockId, clock_gettime};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let asked = arguments.iter().position(|a| a == "--requests").and_then(|at| arguments.get(at + 1)?.parse().ok());
+    let (count, rounds) = if tiny { (2000, 1) } else { (asked.unwrap_or(2_000_000), 3) };
+    let folder = std::env::temp_dir().join(format!("diskwright-traces-bench-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    println!("# reading traces of {count} requests: Linux {}", machine.trim());
+    println!(
+        "{:<22} {:>8} {:>10} {:>14} {:>10} {:>14}",
+        "", "MB", "read MB/s", "requests/s", "and summed", "requests/s"
+    );
+    let requests = requests(count);
+    for (format, paths) in write(&requests, &folder) {
+        measure(format, &paths, count, rounds);
+    }
+    if !tiny {
+        peers(&folder, rounds);
+        println!("most resident memory, the {count} requests of this benchmark included: {} KiB", status_kib("VmHWM"));
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// Processor time of this thread, seconds.
+fn thread_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn status_kib(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':'));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Requests with up to 32 under way: a third continues where the last ended.
+fn requests(count: usize) -> Vec<Request> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut dice = |sides: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % sides
+    };
+    let (mut now, mut end) = (0i64, 0u64);
+    let mut slots = [0i64; 32];
+    let make = |_| {
+        now += 1000 + dice(20_000) as i64;
+        let slot = dice(32) as usize;
+        now = now.max(slots[slot] + 500);
+        let sectors = [8, 16, 128][dice(3) as usize];
+        let sector = if dice(3) == 0 { end } else { dice(1 << 28) * 8 };
+        end = sector + sectors;
+        let operation = if dice(10) < 7 { Operation::Read } else { Operation::Write };
+        let issued_ns = now + 500 + dice(3000) as i64;
+        slots[slot] = issued_ns + 20_000 + dice(400_000) as i64;
+        let request = Request::new(now, 0, operation, sector * 512, sectors as u32 * 512);
+        Request { issued_ns, completion_ns: slots[slot], ..request }
+    };
+    (0..count).map(make).collect()
+}
+
+/// The requests in each format.
+fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>)> {
+    let save = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).expect("room for a trace");
+        path
+    };
+    let (mut msr, mut disksim, mut validation, mut csv) =
+        (String::new(), String::new(), String::new(), CSV_HEADING.to_owned());
+    for r in requests {
+        let response = r.response_ns().unwrap_or(0);
+        let word = if r.operation == Operation::Read { "Read" } else { "Write" };
+        let (block, blocks) = (r.offset_bytes / 512, r.length_bytes / 512);
+        let time = 128_166_372_003_061_629 + r.arrival_ns / 100;
+        let _ = writeln!(msr, "{time},usr,0,{word},{},{},{}", r.offset_bytes, r.length_bytes, response / 100);
+        let (ms, reads) = (r.arrival_ns as f64 * 1e-6, u8::from(r.operation == Operation::Read));
+        let _ = writeln!(disksim, "{ms:.6} 0 {block} {blocks} {reads}");
+        let _ = writeln!(
+            validation,
+            "{} Hit {block:8} {blocks:3} {:10}.00000 {:10}.00000",
+            &word[..1],
+            response / 1000,
+            20
+        );
+        csv_line(&mut csv, r, "sda");
+    }
+    let mut sets = vec![("blktrace", blktrace(requests, folder))];
+    for (format, text) in [("msr-cambridge", msr), ("disksim", disksim), ("disksim-validation", validation)] {
+        sets.push((format, vec![save(format, text.as_bytes())]));
+    }
+    sets.push(("requests-csv", vec![save("requests.csv", csv.as_bytes())]));
+    sets
+}
+
+/// Q, G and D on the processor that asks, C on the other one.
+fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
+    let mut files = [Vec::new(), Vec::new()];
+    let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize, u64, usize)> = BinaryHeap::new();
+    let mut put = |at: u64, processor: usize, action: u64, r: &Request| {
+        let category = if r.operation == Operation::Read { READ } else { WRITE } | 0x100;
+        let entry = event(at, action, category, r.offset_bytes / 512, r.length_bytes / 512);
+        files[processor].extend(PLAIN.encode(&entry));
+    };
+    for (number, r) in requests.iter().enumerate() {
+        let moment = |ns: i64| u64::try_from(ns).unwrap_or(0);
+        let arrival = moment(r.arrival_ns);
+        while let Some((std::cmp::Reverse(at), ..)) = later.peek()
+            && *at <= arrival
+            && let Some((std::cmp::Reverse(at), processor, action, number)) = later.pop()
+        {
+            put(at, processor, action, &requests[number]);
+        }
+        put(arrival, number % 2, Q, r);
+        put(arrival, number % 2, G, r);
+        later.push((std::cmp::Reverse(moment(r.issued_ns)), number % 2, D, number));
+        later.push((std::cmp::Reverse(moment(r.completion_ns)), 1 - number % 2, C, number));
+    }
+    while let Some((std::cmp::Reverse(at), processor, action, number)) = later.pop() {
+        put(at, processor, action, &requests[number]);
+    }
+    let paths = [0, 1].map(|processor| folder.join(format!("bench.blktrace.{processor}")));
+    for (path, bytes) in paths.iter().zip(&files) {
+        fs::write(path, bytes).expect("room for a trace");
+    }
+    paths.into()
+}
+
+fn size_mb(paths: &[PathBuf]) -> f64 {
+    paths.iter().map(|p| fs::metadata(p).map_or(0, |m| m.len())).sum::<u64>() as f64 * 1e-6
+}
+
+fn measure(format: &str, paths: &[PathBuf], count: usize, rounds: u32) {
+    let mb = size_mb(paths);
+    let (mut read_s, mut summed_s) = (f64::MAX, f64::MAX);
+    for _ in 0..rounds {
+        let start = thread_s();
+        let found = open(paths).expect("opens").map(|r| u64::from(r.is_ok())).sum::<u64>();
+        read_s = read_s.min(thread_s() - start);
+        assert_eq!(found, count as u64, "{format}");
+        let start = thread_s();
+        let mut statistics = Statistics::new();
+        let mut trace = open(paths).expect("opens");
+        assert_eq!(trace.format().id, format);
+        trace.by_ref().for_each(|r| statistics.push(&r.expect("readable")));
+        let report = statistics.finish(trace.devices());
+        summed_s = summed_s.min(thread_s() - start);
+        assert_eq!(report.all.requests, count as u64, "{format}");
+    }
+    let rate = |seconds: f64| format!("{:.2} M", count as f64 / seconds * 1e-6);
+    println!(
+        "{format:<22} {mb:>8.1} {:>10.0} {:>14} {:>10.0} {:>14}",
+        mb / read_s,
+        rate(read_s),
+        mb / summed_s,
+        rate(summed_s)
+    );
+}
+
+/// Processor time of the child processes that have ended, seconds.
+fn children_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or("");
+    let numbers: Vec<f64> = behind_name.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    // user and system time of children are the 16th and 17th field, the state is the 3rd
+    let ticks: f64 = numbers.get(12..14).map_or(0.0, |n| n.iter().sum());
+    ticks / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// blkparse and btt on the same two files, by processor time too.
+fn peers(folder: &Path, rounds: u32) {
+    let mb = size_mb(&[folder.join("bench.blktrace.0"), folder.join("bench.blktrace.1")]);
+    let text = ["blkparse", "-q", "-i", "bench", "-o", "bench.txt"];
+    let binary = ["blkparse", "-q", "-O", "-i", "bench", "-d", "bench.bin"];
+    let sums = ["btt", "-i", "bench.bin", "-o", "bench.btt"];
+    for command in [&text[..], &binary, &sums] {
+        let mut least = f64::MAX;
+        for _ in 0..rounds.min(2) {
+            let start = children_s();
+            let mut process = Command::new(command[0]);
+            process.args(&command[1..]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+            match process.status() {
+                Ok(status) if status.success() => least = least.min(children_s() - start),
+                Ok(status) => return println!("{}: skipped: {status}", command.join(" ")),
+                Err(why) => return println!("{}: skipped: {why}", command[0]),
+            }
+        }
+        println!("{:<44} {least:>8.2} s {:>8.0} MB/s of the binary files", command.join(" "), mb / least);
+    }
+    if let Ok(found) = fs::metadata(folder.join("bench.txt")) {
+        measure_text(&folder.join("bench.txt"), found.len() as f64 * 1e-6);
+    }
+}
+
+/// The text that blkparse made of them.
+fn measure_text(path: &Path, mb: f64) {
+    let start = thread_s();
+    let count = open(&[path.to_owned()]).expect("opens").filter(Result::is_ok).count();
+    let seconds = thread_s() - start;
+    println!(
+        "{:<22} {mb:>8.1} {:>10.0} {:>12.2} M",
+        "blkparse (its text)",
+        mb / seconds,
+        count as f64 / seconds * 1e-6
+    );
+}
