@@ -21,6 +21,10 @@ use crate::summary::Devices;
 const MOST_HELD: usize = 1 << 18;
 /// Pieces that begin alike, looked at for the one of the right length.
 const MOST_ALIKE: usize = 8;
+/// A request under way for longer than this, with another of the same place
+/// issued behind it, has lost its completion: no driver waits so long. Without
+/// this, the next completion there would go to it, and so on for ever.
+const LOST_NS: i64 = 30_000_000_000;
 /// Splits that are remembered on a device.
 const MOST_SPLITS: usize = 32;
 
@@ -240,6 +244,7 @@ impl Matcher {
             self.tables[table].flying.insert(key(operation, sector, id), end);
         }
         for piece in &pieces {
+            self.give_up_lost(table, time_ns, operation, piece.from);
             if let Some(held) = self.held(piece.id) {
                 if held.request.issued().is_none() {
                     held.request.issued_ns = time_ns;
@@ -249,6 +254,18 @@ impl Matcher {
         }
         pieces.clear();
         self.pieces = pieces;
+    }
+
+    /// Gives up a request at this place whose completion must have been lost.
+    fn give_up_lost(&mut self, table: usize, time_ns: i64, operation: Operation, sector: u64) {
+        let alike = key(operation, sector, 0)..=key(operation, sector, u64::MAX);
+        let Some((&found, _)) = self.tables[table].flying.range(alike).next() else { return };
+        let lost = |held: &&mut Held| time_ns.saturating_sub(held.request.issued_ns) > LOST_NS;
+        if let Some(held) = self.held(found.1).filter(lost) {
+            held.done = true;
+            self.unfinished += 1;
+            self.tables[table].flying.remove(&found);
+        }
     }
 
     fn requeue(&mut self, table: usize, event: &Event) {

@@ -193,6 +193,21 @@ fn the_time_of_day_is_known_where_it_is_told() {
 }
 
 #[test]
+fn a_lost_completion_does_not_take_the_next_one_of_its_place() {
+    let minute = 60_000_000_000;
+    let entries = [
+        event(0, Q, WRITE, 8, 8),
+        event(1, D, WRITE, 8, 8),
+        event(minute, Q, WRITE, 8, 8),
+        event(minute + 1, D, WRITE, 8, 8),
+        event(minute + 2, C, WRITE, 8, 8),
+    ];
+    let later = |ns: u64| i64::try_from(minute + ns).expect("small");
+    assert_eq!(paths(&entries), [(0, 1, NONE, 8, 8), (later(0), later(1), later(2), 8, 8)]);
+    assert_eq!(read(&[PLAIN.stream(&entries)]).1.unfinished, 1);
+}
+
+#[test]
 fn a_lost_completion_does_not_hold_the_rest_for_ever() {
     let count = 400_000u64;
     let mut entries = vec![event(0, Q, WRITE, 1 << 40, 8)];

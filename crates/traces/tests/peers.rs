@@ -1,0 +1,146 @@
+//! Our figures beside those of `blkparse` and `btt`, where these are
+//! installed, on our own fixture and (as root, when asked for) on what the
+//! kernel here writes:
+//!
+//!     cargo test -p diskwright-traces --test peers -- --ignored --nocapture
+
+#![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use diskwright_base::{Histogram, Request};
+use diskwright_traces::open;
+
+/// Runs a program in a folder; its output, or why not.
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    let done = Command::new(program).args(arguments).current_dir(folder).output();
+    let done = done.map_err(|e| format!("{program}: {e}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    Err(format!("{program}: {}: {}", done.status, String::from_utf8_lossy(&done.stderr)))
+}
+
+/// Least, mean, most (seconds) and count of a line of btt's first table.
+fn line(text: &str, name: &str) -> Option<[f64; 4]> {
+    let found = text.lines().find(|l| l.split_whitespace().next() == Some(name))?;
+    let numbers: Vec<f64> = found.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    numbers.try_into().ok()
+}
+
+fn gathered(times: impl Iterator<Item = u64>) -> Histogram {
+    let mut histogram = Histogram::new();
+    times.for_each(|t| histogram.record(t));
+    histogram
+}
+
+/// Holds `NAME.blktrace.*` of a folder against btt.
+fn compare(folder: &Path, name: &str) {
+    let dump = format!("{name}.bin");
+    let made = run(folder, "blkparse", &["-q", "-O", "-i", name, "-d", &dump]);
+    let text = match made.and_then(|_| run(folder, "btt", &["-i", &dump])) {
+        Ok(text) => text,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let mut trace = open(&[folder.join(format!("{name}.blktrace.0"))]).expect("opens");
+    // btt leaves out what has no sectors
+    let requests: Vec<Request> = trace.by_ref().map(|r| r.expect("readable")).filter(|r| r.length_bytes > 0).collect();
+    let summary = trace.summary();
+    assert_eq!((summary.unfinished, summary.without_arrival), (0, 0), "{summary:?}");
+    let pairs = requests.windows(2).map(|w| w[0].arrival_ns.abs_diff(w[1].arrival_ns));
+    let ours = [
+        ("Q2Q", gathered(pairs)),
+        ("D2C", gathered(requests.iter().filter_map(Request::service_ns))),
+        ("Q2C", gathered(requests.iter().filter_map(Request::response_ns))),
+    ];
+    for (name, histogram) in ours {
+        let [least, mean, most, count] = line(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        println!("{name}: btt {count} of mean {mean} s; ours {} of {:?} ns", histogram.count(), histogram.mean());
+        assert_eq!(histogram.count() as f64, count, "{name}");
+        let same = |ours: Option<f64>, theirs: f64| ours.is_some_and(|ns| (ns * 1e-9 - theirs).abs() < 1.5e-9);
+        assert!(same(histogram.least().map(|l| l as f64), least), "{name}");
+        assert!(same(histogram.mean(), mean), "{name}");
+        assert!(same(histogram.most().map(|m| m as f64), most), "{name}");
+    }
+}
+
+#[test]
+fn our_fixture() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for file in ["small.blktrace.0", "small.blktrace.1"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
+        std::fs::copy(from, folder.join(file)).expect("copied");
+    }
+    compare(&folder, "small");
+}
+
+/// Traces a loop device under dd: blktrace where the kernel lets it have its
+/// buffers, else the kernel's own tracer, which writes the same records. In a
+/// mount namespace of its own, so that nothing stays mounted.
+const RECORD: &str = r#"
+set -e
+truncate -s 64M disk
+device=$(losetup -f --show disk)
+name=${device#/dev/}
+tracing=/sys/kernel/tracing
+end() {
+    echo 0 > /sys/block/$name/trace/enable || true
+    if [ -e $tracing/current_tracer ]; then
+        echo nop > $tracing/current_tracer
+        echo nobin > $tracing/trace_options
+        echo context-info > $tracing/trace_options
+    fi
+    losetup -d $device
+}
+trap end EXIT
+load() {
+    dd if=/dev/urandom of=$device bs=4k count=600 oflag=direct status=none
+    dd if=$device of=/dev/null bs=64k count=200 iflag=direct status=none & one=$!
+    dd if=$device of=/dev/null bs=4k skip=4000 count=600 iflag=direct status=none & two=$!
+    dd if=/dev/zero of=$device bs=16k seek=1000 count=200 conv=fsync status=none
+    wait $one $two
+}
+mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug || true
+blktrace -d $device -o real > blktrace.out 2>&1 & tracer=$!
+sleep 1
+if kill -0 $tracer 2>/dev/null; then
+    load
+    kill -INT $tracer
+    wait $tracer
+    echo "blktrace"
+else
+    rm -f real.blktrace.*
+    mountpoint -q $tracing || mount -t tracefs none $tracing
+    test "$(cat $tracing/current_tracer)" = nop
+    echo 16384 > $tracing/buffer_size_kb
+    echo bin > $tracing/trace_options
+    echo nocontext-info > $tracing/trace_options
+    echo blk > $tracing/current_tracer
+    echo 1 > /sys/block/$name/trace/enable
+    readers=""
+    for cpu in $tracing/per_cpu/cpu*; do
+        cat $cpu/trace_pipe > real.blktrace.${cpu##*cpu} & readers="$readers $!"
+    done
+    load
+    sleep 1
+    echo 0 > /sys/block/$name/trace/enable
+    sleep 1
+    kill $readers
+    echo "the blk tracer, because: $(head -n 1 blktrace.out)"
+fi
+"#;
+
+#[test]
+#[ignore = "makes a loop device and uses the kernel's tracer, as root"]
+fn what_the_kernel_writes_here() {
+    let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-real");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    match run(&folder, "timeout", &["60", "unshare", "-m", "bash", "-c", RECORD]) {
+        Ok(how) => println!("recorded by {}", how.lines().last().unwrap_or_default()),
+        Err(why) => return println!("skipped: {why}"),
+    }
+    compare(&folder, "real");
+}
