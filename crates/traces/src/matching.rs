@@ -260,7 +260,8 @@ impl Matcher {
     fn give_up_lost(&mut self, table: usize, time_ns: i64, operation: Operation, sector: u64) {
         let alike = key(operation, sector, 0)..=key(operation, sector, u64::MAX);
         let Some((&found, _)) = self.tables[table].flying.range(alike).next() else { return };
-        let lost = |held: &&mut Held| time_ns.saturating_sub(held.request.issued_ns) > LOST_NS;
+        let since = |held: &Held| held.request.issued().unwrap_or(held.request.arrival_ns);
+        let lost = |held: &&mut Held| time_ns.saturating_sub(since(held)) > LOST_NS;
         if let Some(held) = self.held(found.1).filter(lost) {
             held.done = true;
             self.unfinished += 1;

@@ -109,6 +109,9 @@ fn reads_of_one_place_at_once_are_told_apart() {
         event(20, C, READ, 8, 8),
     ];
     assert_eq!(paths(&entries), [(0, 2, 10, 8, 8), (1, 3, 20, 8, 8)]);
+    // the same without a Q: neither is lost
+    let issues: Vec<Entry<'_>> = entries.iter().filter(|e| e.action != Q).copied().collect();
+    assert_eq!(paths(&issues), [(0, NONE, 8, 8, 8), (1, NONE, 18, 8, 8)]);
     // a write to where a read is under way
     let both = [event(0, Q, READ, 8, 8), event(1, D, READ, 8, 8), event(2, Q, WRITE, 8, 8), event(3, D, WRITE, 8, 8)];
     let both = [&both[..], &[event(4, C, WRITE, 8, 8), event(9, C, READ, 8, 8)]].concat();
