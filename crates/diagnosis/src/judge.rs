@@ -48,7 +48,8 @@ pub struct Judge {
     pub(crate) topology: Option<Topology>,
     pub(crate) states: States,
     pub(crate) window: Window,
-    timeline: Timeline,
+    /// Buckets for trends; none where the window is known to be too short for any.
+    timeline: Option<Timeline>,
     pub(crate) notes: Notes,
     pub(crate) culprits: Culprits,
     schema: Option<Arc<Schema>>,
@@ -72,8 +73,14 @@ struct Room {
 impl Judge {
     /// A judge that has seen nothing.
     pub fn new(packs: Vec<Pack>, options: Options) -> Judge {
-        let mut timeline = Timeline::default();
-        options.expected.into_iter().for_each(|window| timeline.expect(window));
+        let timeline = match options.expected {
+            Some(window) if !crate::trends::long_enough(window) => None,
+            expected => {
+                let mut timeline = Timeline::default();
+                expected.into_iter().for_each(|window| timeline.expect(window));
+                Some(timeline)
+            }
+        };
         Judge {
             states: States::new(&packs),
             window: Window::default(),
@@ -159,7 +166,10 @@ impl Judge {
         room.chunk += 1;
         let number = (window.ticks % (1 << 48)) as usize;
         window.watch(frame, range.clone(), &mut room.segments);
-        timeline.cut(frame, range.clone(), &mut room.stretches);
+        room.stretches.clear();
+        if let Some(timeline) = timeline {
+            timeline.cut(frame, range.clone(), &mut room.stretches);
+        }
         fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
         let seconds = std::mem::take(&mut room.times.seconds);
         let chunk = Chunk { frame, range, seconds: &seconds };

@@ -63,7 +63,7 @@ pub(crate) struct States {
 /// Streams that are kept before any is forgotten.
 const STREAMS: usize = 16_384;
 
-/// Series that are followed for trends at most; each takes up to 32 KiB.
+/// Series that are followed for trends at most; each takes up to 16 KiB.
 const FOLLOWED: usize = 2048;
 
 impl States {

@@ -116,12 +116,16 @@ pub struct RhythmSeen {
     pub significance: f64,
 }
 
+/// Whether a window, nanoseconds since 1970, is long enough for trends. A
+/// recording of an hour may lack a tick.
+pub(crate) fn long_enough((from_ns, to_ns): (i64, i64)) -> bool {
+    (to_ns as f64 - from_ns as f64) / 1e9 >= LEAST_WINDOW_S * 0.99
+}
+
 /// All trends of a pack, those that matter first; and the number of questions
 /// that significance stands against. Empty on windows under an hour.
 pub(crate) fn trends(judge: &Judge, pack: usize) -> (Vec<Trend>, usize) {
-    let span_s = (judge.window.to_ns as f64 - judge.window.from_ns as f64) / 1e9;
-    // a recording of an hour may lack a tick
-    if span_s < LEAST_WINDOW_S * 0.99 {
+    if !long_enough((judge.window.from_ns, judge.window.to_ns)) {
         return (Vec::new(), 0);
     }
     let subjects = subjects(judge, pack);
