@@ -128,6 +128,7 @@ fn one_log_is_cut_in_two() {
     let at = "2026-01-05T00:10:00Z";
     let cut = json(&diskwright(&["compare", text(&whole), "--at", at, "--json"]));
     assert_eq!(cut["outcome"], "less_asked", "{}", cut["sentence"]);
+    assert_eq!((&cut["before"]["window"]["ticks"], &cut["after"]["window"]["ticks"]), (&600.into(), &600.into()));
     let named = ["compare", text(&whole), "--to", at, "--against-from", at, "--json"];
     let windows = json(&diskwright(&named));
     assert_eq!((&windows["sentence"], &windows["before"]["window"]), (&cut["sentence"], &cut["before"]["window"]));

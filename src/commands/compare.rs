@@ -66,7 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
     let packs = arguments.judging.packs(false)?;
     // both are opened before either is read, so that a wrong time is told at once
-    let (before, after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
+    let (before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
+    if arguments.logs.len() == 1 && after.range.0 == before.range.1 {
+        // the tick that ends there tells of the time before it
+        after.range.0 += 1;
+    }
     let first = read(&before, &packs, &arguments.judging)?;
     let second = read(&after, &packs, &arguments.judging)?;
     let comparison = compare::compare(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
@@ -154,7 +158,8 @@ fn page(file: &Path, comparison: &Comparison, first: &Side, second: &Side) -> Re
             rows.push(row);
         }
     }
-    let chart = |row: &&Row| drawn::chart(row, longer, &points(first, row), &points(second, row));
+    let span = (second.range.0, second.range.0.saturating_add(longer));
+    let chart = |row: &&Row| drawn::chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let html = drawn::page(comparison, drawn::Page { charts, zone: Zone::local(), version });

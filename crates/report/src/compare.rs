@@ -225,9 +225,10 @@ pub struct Page {
     pub version: String,
 }
 
-/// Both windows of one counter in one chart, each from its own start; `length_ns`
-/// is that of the longer window. `None` where neither has anything.
-pub fn chart(row: &Row, length_ns: i64, before: &[Option<f64>], after: &[Option<f64>]) -> Option<Chart> {
+/// Both windows of one counter in one chart, each from its own start: `from_ns`
+/// is that of the second window, `to_ns` lies as far from it as the longer one
+/// lasts. `None` where neither has anything.
+pub fn chart(row: &Row, (from_ns, to_ns): (i64, i64), before: &[Option<f64>], after: &[Option<f64>]) -> Option<Chart> {
     let bucket = |v: &Option<f64>| match v {
         Some(v) => Bucket { least: *v, mean: *v, most: *v, gap_share: 0.0 },
         None => Bucket::GAP,
@@ -238,8 +239,9 @@ pub fn chart(row: &Row, length_ns: i64, before: &[Option<f64>], after: &[Option<
     };
     let lines = vec![line("before", before), line("after", after)];
     lines.iter().any(|l| l.summary().is_some()).then_some(())?;
-    let mut chart = Chart::new(&row.counter, 0, length_ns, lines);
-    chart.title = format!("{} {}", crate::axis::counter_title(&row.counter, &[]), name_of(row)).trim_end().to_owned();
+    let mut chart = Chart::new(&row.counter, from_ns, to_ns, lines);
+    let of: &[&str] = if row.instance == WHOLE { &[] } else { &[&row.instance] };
+    chart.title = crate::axis::counter_title(&row.counter, of);
     chart.unit = row.unit.clone();
     Some(chart)
 }
@@ -275,16 +277,15 @@ pub fn page(comparison: &Comparison, page: Page) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let number = |text: String| escape(&text).replace(' ', "\u{a0}");
     let difference =
-        format!("{} <span class=\"dim\">{}</span>", value(row.difference, &row.unit), number(interval(row)));
+        format!("{} <span class=\"dim\">{}</span>", value(row.difference, &row.unit), escape(&interval(row)));
     vec![
         format!("<span class=\"id\">{}</span>", escape(&row.counter)),
         escape(name_of(row)),
-        number(estimate(row, false)),
-        number(estimate(row, true)),
+        escape(&estimate(row, false)),
+        escape(&estimate(row, true)),
         difference,
-        number(ratio(row)),
+        escape(&ratio(row)).replace(' ', "\u{a0}"),
         sure(row).to_owned(),
     ]
 }
@@ -306,11 +307,12 @@ fn charts(page: &Page) -> String {
         charts: Vec::new(),
         notes: Vec::new(),
         topology: None,
-        // times are those since each window's start
-        zone: Zone::utc(),
+        zone: page.zone.clone(),
         version: String::new(),
     };
-    let mut out = String::from("<p>Times are counted from the start of each window.</p>\n<div class=\"small\">\n");
+    let mut out = String::from(
+        "<p>Both windows from their start; the times are those of the second.</p>\n<div class=\"small\">\n",
+    );
     for (number, chart) in page.charts.iter().enumerate() {
         let drawn = figure(chart, &bare, &format!("c{number}"), "");
         out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));

@@ -8,7 +8,7 @@
 //! (1947).
 
 use crate::distribution::{student, student_limit};
-use crate::memory::{freedom, memory};
+use crate::memory::{effective, freedom, memory};
 use crate::{ERROR, Point, blocks};
 
 /// A mean and how far it can be trusted.
@@ -34,12 +34,17 @@ impl Mean {
     pub fn of_blocks(blocks: &[Point]) -> Mean {
         let count = blocks.len() as f64;
         let value = blocks::mean(blocks);
+        if blocks::is_still(blocks) {
+            return Mean { value, variance: 0.0, df: count - 1.0 };
+        }
         let weight: f64 = blocks.iter().map(|b| b.weight).sum();
         let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
         let squares: f64 = blocks.iter().zip(&off).map(|(b, off)| (b.weight * off).powi(2)).sum();
-        let memory = memory(&off, 1);
-        let df = freedom(blocks::equal_count(blocks), memory, 1.0);
-        let variance = squares / (weight * weight) * count / (count - 1.0) * (1.0 + memory) / (1.0 - memory);
+        let (alike, memory) = (blocks::equal_count(blocks), memory(&off, 1));
+        // a series that drifts all the time is worth two values at least: its ends
+        let shared = alike / effective(alike, memory).max(2.0);
+        let variance = squares / (weight * weight) * count / (count - 1.0) * shared.max(1.0);
+        let df = freedom(alike, memory, 1.0);
         Mean { value, variance, df }
     }
 
@@ -137,7 +142,7 @@ mod tests {
 
     #[test]
     fn noise_that_remembers_is_covered() {
-        for (r, count) in [(0.0, 60), (0.5, 120), (0.9, 600), (0.9, 200)] {
+        for (r, count) in [(0.0, 60), (0.5, 120), (0.9, 600), (0.9, 200), (0.99, 600), (0.999, 600)] {
             let mut noise = Noise::new(77);
             let runs = 600;
             let holds = |noise: &mut Noise| {
