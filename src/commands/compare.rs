@@ -158,7 +158,9 @@ fn page(file: &Path, comparison: &Comparison, first: &Side, second: &Side) -> Re
             rows.push(row);
         }
     }
-    let span = (second.range.0, second.range.0.saturating_add(longer));
+    // to the second, so that marks stand at round times
+    let start = second.range.0 - second.range.0.rem_euclid(1_000_000_000);
+    let span = (start, start.saturating_add(longer));
     let chart = |row: &&Row| drawn::chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();

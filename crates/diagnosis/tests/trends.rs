@@ -223,3 +223,33 @@ fn the_next_limit_on_the_way_is_looked_at() {
     assert_eq!((high.rule.as_str(), low.rule.as_str()), ("low", "lower"), "{low:?}");
     assert!((days(&high.crosses) - 3.5).abs() < 0.01 && (days(&low.crosses) - 1.7).abs() < 0.01, "{high:?} {low:?}");
 }
+
+#[test]
+fn no_value_and_no_time_is_too_wild() {
+    let wild = [0.0, -0.0, 1.0, -1.0, 1e-320, 1e154, 1e300, -1e308, f64::MAX, f64::INFINITY, f64::NAN, 5.0];
+    for seed in 0..60 {
+        let mut noise = Noise(seed);
+        let mut pick = |list: &[f64]| list[(noise.even() * list.len() as f64) as usize];
+        let kinds: Vec<f64> = (0..3).map(|_| pick(&wild)).collect();
+        let mut at = 0.0;
+        let ticks: Vec<(f64, f64)> = (0..300)
+            .map(|_| {
+                at += pick(&[1.0, 60.0, 3600.0, 1e6, -30.0, 0.0]);
+                (at, pick(&[0.0, 1.0, 60.0, 1e6]))
+            })
+            .collect();
+        let values: Vec<f64> = ticks.iter().map(|_| pick(&kinds)).collect();
+        let weights: Vec<f64> = ticks.iter().map(|_| pick(&[0.0, 1.0, 100.0, f64::NAN])).collect();
+        let verdict = judged(
+            "[[rule]]\nid = \"a\"\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
+             [[rule]]\nid = \"b\"\nall = [{ counter = 'avg_s_per_transfer', above = 0.01 }]\n",
+            &ticks,
+            &[
+                ("physical_disk.avg_queue_length", "sda", values.clone()),
+                ("physical_disk.avg_s_per_transfer", "sda", values),
+                ("physical_disk.transfers_per_s", "sda", weights),
+            ],
+        );
+        serde_json::to_string(&verdict).expect("numbers that are none are null");
+    }
+}

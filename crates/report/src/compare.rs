@@ -240,8 +240,10 @@ pub fn chart(row: &Row, (from_ns, to_ns): (i64, i64), before: &[Option<f64>], af
     let lines = vec![line("before", before), line("after", after)];
     lines.iter().any(|l| l.summary().is_some()).then_some(())?;
     let mut chart = Chart::new(&row.counter, from_ns, to_ns, lines);
-    let of: &[&str] = if row.instance == WHOLE { &[] } else { &[&row.instance] };
-    chart.title = crate::axis::counter_title(&row.counter, of);
+    chart.title = match row.instance.as_str() {
+        WHOLE | "" | "_total" => crate::axis::counter_title(&row.counter, &[]),
+        instance => format!("{} of {instance}", crate::axis::counter_words(&row.counter)),
+    };
     chart.unit = row.unit.clone();
     Some(chart)
 }

@@ -233,7 +233,8 @@ impl Seen {
         let first = filled.first()?.time_ns;
         let seconds = |time_ns: i64| (time_ns as f64 - first as f64) / 1e9;
         let point = |f: &Filled| Point { at_s: seconds(f.time_ns), value: f.value, weight: f.weight };
-        let points: Vec<Point> = filled.iter().map(point).filter(|p| p.value.is_finite()).collect();
+        let points: Vec<Point> =
+            filled.iter().map(point).filter(|p| p.value.is_finite() && p.weight.is_finite()).collect();
         if points.is_empty() {
             return None;
         }
