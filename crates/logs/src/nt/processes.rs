@@ -5,10 +5,13 @@ use std::collections::HashMap;
 
 use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
 
-/// Time between two tables at least.
-const BEAT_NS: u64 = 10_000_000_000;
+/// Time between two tables at least, in the log's first minutes and later: a
+/// table of a thousand processes costs as much as reading some hundred rows.
+const BEATS_NS: [u64; 2] = [10_000_000_000, 60_000_000_000];
+/// So long are the first minutes.
+const FIRST_NS: u64 = 300_000_000_000;
 /// Processes in a table at most, for each thing they are ranked by.
-const TOP: usize = 20;
+const TOP: usize = 5;
 
 /// What is known of a process, in the order of [`Process::columns`].
 const COUNTERS: [&str; 8] = [
@@ -41,9 +44,11 @@ struct Process {
 pub struct Processes {
     all: Vec<Process>,
     scales: Vec<f64>,
-    /// Sum and count of each process's values since the last table.
+    /// Of each process since the last table: sum and count of its rates, the last of its levels.
     sums: Vec<[(f64, u32); COUNTERS.len()]>,
+    /// Time since the last table, and since the first tick.
     elapsed_ns: u64,
+    total_ns: u64,
 }
 
 impl Processes {
@@ -66,7 +71,7 @@ impl Processes {
         all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
         let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
         let scales = schema.series.iter().map(|s| s.scale).collect();
-        Processes { all, scales, sums, elapsed_ns: 0 }
+        Processes { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
     /// True where the schema has none.
@@ -83,7 +88,8 @@ impl Processes {
         let mut from = 0;
         for (at, tick) in frame.ticks().iter().enumerate() {
             self.elapsed_ns += tick.elapsed_ns;
-            if self.elapsed_ns >= BEAT_NS {
+            self.total_ns += tick.elapsed_ns;
+            if self.elapsed_ns >= BEATS_NS[usize::from(self.total_ns > FIRST_NS)] {
                 self.add(frame, from..at + 1);
                 from = at + 1;
                 notes.extend(self.table(tick.time_ns));
@@ -95,12 +101,14 @@ impl Processes {
 
     fn add(&mut self, frame: &Frame, ticks: std::ops::Range<usize>) {
         for (process, sums) in self.all.iter().zip(&mut self.sums) {
-            for (column, sum) in process.columns.iter().zip(sums) {
+            for (kind, (column, sum)) in process.columns.iter().zip(sums).enumerate() {
                 let Some(column) = column else { continue };
-                for value in &frame.column(*column as usize)[ticks.clone()] {
-                    if !value.is_nan() {
-                        *sum = (sum.0 + value, sum.1 + 1);
-                    }
+                let cells = &frame.column(*column as usize)[ticks.clone()];
+                if kind < WORKING_SET {
+                    let (more, count) = sum_of(cells);
+                    *sum = (sum.0 + more, sum.1 + count);
+                } else if let Some(last) = cells.last().filter(|c| !c.is_nan()) {
+                    *sum = (*last, 1);
                 }
             }
         }
@@ -139,6 +147,20 @@ impl Processes {
         }
         serde_json::to_string(&table).ok().map(|text| Note::new(time_ns, Note::PROCESSES, text))
     }
+}
+
+/// Sum and number of the cells that hold a value, in four lanes.
+fn sum_of(cells: &[f64]) -> (f64, u32) {
+    let (mut sums, mut counts) = ([0.0; 4], [0u32; 4]);
+    let mut add = |lane: usize, cell: f64| {
+        let is_held = !cell.is_nan();
+        sums[lane] += if is_held { cell } else { 0.0 };
+        counts[lane] += u32::from(is_held);
+    };
+    let (fours, rest) = cells.as_chunks::<4>();
+    fours.iter().for_each(|four| (0..4).for_each(|lane| add(lane, four[lane])));
+    rest.iter().for_each(|cell| add(0, *cell));
+    (sums.iter().sum(), counts.iter().sum())
 }
 
 /// `svchost#85` is the 86th of that name; the number changes when one of them ends.

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use super::number::PADDING;
 
 /// Bytes that are read at once. It stays in the processor's second cache.
-const CHUNK: usize = 512 << 10;
+const CHUNK: usize = 256 << 10;
 /// The longest line. A log of 100,000 columns has headers of 10 MB.
 const MOST_LINE: usize = 64 << 20;
 

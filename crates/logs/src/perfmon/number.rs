@@ -14,56 +14,80 @@ pub(super) const PADDING: usize = 16;
 #[inline(always)]
 pub(super) fn read<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
     let first = word(bytes, at)?;
-    let whole = digits(first);
-    if whole == 0 || whole == 8 {
+    let mut count = digits(first);
+    if count == 0 {
         return read_any::<POINT>(bytes, at);
     }
-    let mut end = at + whole;
-    let mut mantissa = part(first, whole);
-    if *bytes.get(end)? != POINT {
-        return if is_exponent(bytes, end) { read_any::<POINT>(bytes, at) } else { Some((mantissa as f64, end)) };
+    let mut whole = part(first, count);
+    if count == 8 {
+        let next = word(bytes, at + 8)?;
+        let more = digits(next);
+        whole = append(whole, next, more);
+        count += more;
     }
-    end += 1;
-    let fraction = end;
-    // up to two whole words and the rest of a third; the sum of digits says whether the mantissa held them
-    for _ in 0..2 {
-        let next = word(bytes, end)?;
-        let count = digits(next);
-        if count == 8 {
-            mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(eight(next));
-            end += 8;
-            continue;
-        }
-        if count > 0 {
-            mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(part(next, count));
-            end += count;
-        }
-        return finish::<POINT>(bytes, at, mantissa, fraction, end);
+    let end = at + count;
+    let next = *bytes.get(end)?;
+    if count > 15 || next | 0x20 == b'e' {
+        return read_any::<POINT>(bytes, at);
     }
-    let next = word(bytes, end)?;
-    let count = digits(next);
-    if count > 0 {
-        mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(part(next, count));
-        end += count;
+    if next != POINT {
+        return Some((whole as f64, end));
     }
-    finish::<POINT>(bytes, at, mantissa, fraction, end)
+    fraction::<POINT>(bytes, at, whole, count)
 }
 
-/// The value of a mantissa of the digits from `at` to `end`, the point among them.
+/// Goes on behind the point of a number whose whole part has `count` digits, 15 at most.
 #[inline(always)]
-fn finish<const POINT: u8>(
-    bytes: &[u8],
-    at: usize,
-    mantissa: u64,
-    fraction: usize,
-    end: usize,
-) -> Option<(f64, usize)> {
-    // nineteen digits fit into the mantissa, whatever they are
-    if end - at > 20 || end == fraction || is_exponent(bytes, end) || is_digit(bytes, end) {
+fn fraction<const POINT: u8>(bytes: &[u8], at: usize, whole: u64, count: usize) -> Option<(f64, usize)> {
+    let start = at + count + 1;
+    let first = word(bytes, start)?;
+    let mut places = digits(first);
+    let mut wide = None;
+    let mut mantissa = 0;
+    if places == 8 {
+        let next = word(bytes, start + 8)?;
+        let more = digits(next);
+        let behind = append(eight(first), next, more);
+        places += more;
+        if places == 16 {
+            let last = word(bytes, start + 16)?;
+            let more = digits(last);
+            if more == 8 {
+                return read_any::<POINT>(bytes, at);
+            }
+            let upper = u128::from(whole) * 10_000_000_000_000_000 + u128::from(behind);
+            places += more;
+            wide =
+                Some(if more == 0 { upper } else { upper * u128::from(POWERS[more]) + u128::from(part(last, more)) });
+        } else if count + places > 19 {
+            wide = Some(u128::from(whole) * u128::from(POWERS[8] * POWERS[more]) + u128::from(behind));
+        } else {
+            mantissa = whole * (POWERS[8] * POWERS[more]) + behind;
+        }
+    } else {
+        // up to 15 digits and up to 7 make 22, of which a word holds 19
+        if count + places > 19 {
+            return read_any::<POINT>(bytes, at);
+        }
+        mantissa = append(whole, first, places);
+    }
+    let end = start + places;
+    if places == 0 || *bytes.get(end)? | 0x20 == b'e' {
         return read_any::<POINT>(bytes, at);
     }
-    let value = nearest(mantissa, (fraction as i64) - (end as i64));
+    let value = match wide {
+        Some(wide) => nearest_of_wide(wide, -(places as i64)),
+        None => nearest(mantissa, -(places as i64)),
+    };
     Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, at, end)), end))
+}
+
+/// A number with a word's first `count` digits behind it.
+#[inline(always)]
+fn append(number: u64, word: u64, count: usize) -> u64 {
+    // a shift of a whole word would be none
+    let digits = if count == 0 { 0 } else { part(word, count) };
+    number.wrapping_mul(POWERS[count]).wrapping_add(digits)
 }
 
 /// A number of any shape: sign, any count of digits, exponent.
@@ -139,11 +163,6 @@ fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
 fn is_exponent(bytes: &[u8], at: usize) -> bool {
     let Some(&[e, next, after]) = bytes.get(at..at + 3) else { return false };
     (e | 0x20) == b'e' && (next.is_ascii_digit() || matches!(next, b'+' | b'-') && after.is_ascii_digit())
-}
-
-#[inline(always)]
-fn is_digit(bytes: &[u8], at: usize) -> bool {
-    bytes.get(at).is_some_and(u8::is_ascii_digit)
 }
 
 #[cold]
@@ -276,7 +295,7 @@ fn nearest_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
     if !exact && nearest(upper.checked_add(1)?, exponent)? != low {
         return None;
     }
-    Some(low * 2f64.powi(shift as i32))
+    Some(low * f64::from_bits(u64::from(1023 + shift) << 52))
 }
 
 #[cfg(test)]

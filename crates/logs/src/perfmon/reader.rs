@@ -12,12 +12,14 @@ use super::buffer::Buffer;
 use super::clock::{self, Clock, Order};
 use super::columns::Columns;
 use super::header::{self, Header};
-use super::rows::{self, Dialect, Odd, Room};
+use super::rows::{self, Dialect, Odd};
 
 /// Cells in a frame, about: few enough that the processor's second cache holds them.
 const CELLS: usize = 1 << 16;
 /// Ticks in a frame at most.
 const TICKS: usize = 4096;
+/// Rows that are turned into columns at once: so many cells fill a line of the cache.
+const ROWS: usize = 8;
 
 /// Reads one file.
 pub(super) struct Reader<'a, 'b> {
@@ -52,6 +54,8 @@ struct Log {
     shift_ns: i64,
     frame: Frame,
     capacity: usize,
+    /// The last few rows, not yet in the frame.
+    rows: Vec<f64>,
     ticks: Vec<Tick>,
     processes: Processes,
     has_negative: bool,
@@ -172,14 +176,18 @@ impl<'a, 'b> Reader<'a, 'b> {
                 continue;
             };
             let mut odd = Odd::default();
-            let (row, stride) = (log.ticks.len(), log.capacity);
-            let mut room = Room { cells: log.frame.cells_mut(), stride, row };
-            let behind = rows::read(dialect, bytes, next, &log.columns.runs, &mut room, &mut odd);
+            let columns = log.columns.known.len();
+            let start = log.ticks.len() % ROWS * columns;
+            let row = &mut log.rows[start..start + columns];
+            let behind = rows::read(dialect, bytes, next, &log.columns.runs, row, &mut odd);
             log.has_negative |= odd.negative;
             if !odd.is_none() {
-                self.tell(log, row, &odd, unfinished && behind == end, bytes[behind - 2] == b'"');
+                self.tell(log, start, &odd, unfinished && behind == end, bytes[behind - 2] == b'"');
             }
             log.ticks.push(tick);
+            if log.ticks.len() % ROWS == 0 {
+                log.turn(ROWS);
+            }
             self.line += 1;
             at = behind;
             if log.ticks.len() == log.capacity {
@@ -206,7 +214,8 @@ impl<'a, 'b> Reader<'a, 'b> {
         log.dialect = Some(dialect);
         let columns = log.columns.schema.series.len();
         // an odd number of cache lines, lest all columns fall into the same few places of the cache
-        log.capacity = ((CELLS / columns.max(1)).clamp(1, TICKS) / 16 * 16 + 8).min(TICKS);
+        log.capacity = (CELLS / columns.max(1)).min(TICKS - ROWS) / (2 * ROWS) * (2 * ROWS) + ROWS;
+        log.rows = vec![f64::NAN; ROWS * columns];
         log.frame.reset(Arc::clone(&log.columns.schema), log.capacity);
         dialect
     }
@@ -240,7 +249,8 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     fn hand_over(&mut self, log: &mut Log) {
-        let Some(first) = log.ticks.first() else { return };
+        let Some(first) = log.ticks.first().copied() else { return };
+        log.turn(log.ticks.len() % ROWS);
         let topology = log.columns.topology();
         let text = format!("{topology:?}");
         if text != self.told {
@@ -286,7 +296,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         self.line += 1;
     }
 
-    /// Tells what was odd about a row.
+    /// Tells what was odd about a row, whose cells begin at `row` of the last few.
     fn tell(&mut self, log: &mut Log, row: usize, odd: &Odd, is_cut: bool, is_closed: bool) {
         let line = self.line;
         let columns = log.columns.schema.series.len();
@@ -294,7 +304,7 @@ impl<'a, 'b> Reader<'a, 'b> {
             // without a closing quote nobody knows how many digits the last number had
             let filled = columns - odd.few.min(columns);
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
-                log.frame.cells_mut()[column * log.capacity + row] = f64::NAN;
+                log.rows[row + column] = f64::NAN;
             }
             let at = format!("line {line}, column {}", filled + 2);
             self.batch.skip(at, "the last line is unfinished; what is whole of it was read");
@@ -316,6 +326,21 @@ impl<'a, 'b> Reader<'a, 'b> {
 }
 
 impl Log {
+    /// Puts the last few rows, so many, into the frame's columns.
+    fn turn(&mut self, count: usize) {
+        let columns = self.columns.known.len();
+        let first = self.ticks.len() - count;
+        if count == 0 || columns == 0 {
+            return;
+        }
+        for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.capacity).enumerate() {
+            let rows = self.rows[column..].iter().step_by(columns);
+            for (cell, value) in cells[first..first + count].iter_mut().zip(rows) {
+                *cell = *value;
+            }
+        }
+    }
+
     fn new(columns: Columns, header: Header, offset_s: i32) -> Log {
         let processes = Processes::of(&columns.schema);
         let own: Vec<String> = columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
@@ -330,6 +355,7 @@ impl Log {
             shift_ns: 0,
             frame: Frame::default(),
             capacity: 1,
+            rows: Vec::new(),
             ticks: Vec::new(),
             processes,
             has_negative: false,

@@ -39,23 +39,10 @@ pub(super) struct Dialect {
     pub point: u8,
 }
 
-/// Columns of a frame's memory: `stride` cells each, of which `row` is filled.
-pub(super) struct Room<'a> {
-    pub cells: &'a mut [f64],
-    pub stride: usize,
-    pub row: usize,
-}
-
-/// Reads cells from `at` (the first cell's beginning) to the end of the line.
-/// Gives the place behind the line end.
-pub(super) fn read(
-    dialect: Dialect,
-    bytes: &[u8],
-    at: usize,
-    runs: &[Run],
-    room: &mut Room<'_>,
-    odd: &mut Odd,
-) -> usize {
+/// Reads cells from `at` (the first cell's beginning) to the end of the line
+/// into `row`, which has one for each that is taken. Gives the place behind
+/// the line end.
+pub(super) fn read(dialect: Dialect, bytes: &[u8], at: usize, runs: &[Run], row: &mut [f64], odd: &mut Odd) -> usize {
     let read = match (dialect.separator, dialect.point) {
         (b',', b'.') => cells::<b',', b'.'>,
         (b'\t', b'.') => cells::<b'\t', b'.'>,
@@ -64,47 +51,50 @@ pub(super) fn read(
         (b'\t', _) => cells::<b'\t', b','>,
         (_, _) => cells::<b';', b','>,
     };
-    read(bytes, at, runs, room, odd)
+    read(bytes, at, runs, row, odd)
 }
 
 fn cells<const SEPARATOR: u8, const POINT: u8>(
     bytes: &[u8],
     mut at: usize,
     runs: &[Run],
-    room: &mut Room<'_>,
+    row: &mut [f64],
     odd: &mut Odd,
 ) -> usize {
-    let mut columns = room.cells.chunks_exact_mut(room.stride).enumerate();
+    let mut taken = 0;
+    let mut negative = false;
     for run in runs {
         for _ in 0..run.skip {
             at = pass::<SEPARATOR>(bytes, at);
         }
-        for (column, cells) in columns.by_ref().take(run.take) {
-            if let Some((value, end)) = quick::<POINT>(bytes, at)
-                && bytes[end] == SEPARATOR
-            {
-                cells[room.row] = value;
-                at = end + 1;
-                odd.negative |= value < 0.0;
-                continue;
+        for (column, cell) in row[taken..taken + run.take].iter_mut().enumerate() {
+            if let Some((value, next)) = quick::<SEPARATOR, POINT>(bytes, at) {
+                *cell = value;
+                at = next;
+                negative |= value < 0.0;
+            } else {
+                (*cell, at) = slow::<SEPARATOR>(bytes, at, taken + column, odd);
             }
-            (cells[room.row], at) = slow::<SEPARATOR>(bytes, at, column, odd);
         }
+        taken += run.take;
     }
+    odd.negative |= negative;
     line_end(bytes, at, odd)
 }
 
-/// A number, quoted or not, or a blank: the value and the place behind it.
+/// A number, quoted or not, or a blank, with a separator behind it: the value
+/// and where the next cell begins.
 #[inline(always)]
-fn quick<const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
+fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], at: usize) -> Option<(f64, usize)> {
     if *bytes.get(at)? != b'"' {
-        return number::read::<POINT>(bytes, at);
+        let (value, end) = number::read::<POINT>(bytes, at)?;
+        return (*bytes.get(end)? == SEPARATOR).then_some((value, end + 1));
     }
     if let Some((value, end)) = number::read::<POINT>(bytes, at + 1) {
-        return (*bytes.get(end)? == b'"').then_some((value, end + 1));
+        return (bytes.get(end..end + 2)? == [b'"', SEPARATOR]).then_some((value, end + 2));
     }
     // what Windows writes where there is no value
-    (bytes.get(at + 1..at + 3)? == b" \"").then_some((f64::NAN, at + 3))
+    (bytes.get(at + 1..at + 4)? == [b' ', b'"', SEPARATOR]).then_some((f64::NAN, at + 4))
 }
 
 /// Any cell: the last of a row, a blank, a number of another dialect, text.
@@ -224,8 +214,7 @@ mod tests {
         bytes.extend([0; number::PADDING]);
         let mut cells = vec![0.0; columns];
         let mut odd = Odd::default();
-        let mut room = Room { cells: &mut cells, stride: 1, row: 0 };
-        let end = read(dialect, &bytes, 0, &[Run { skip: 0, take: columns }], &mut room, &mut odd);
+        let end = read(dialect, &bytes, 0, &[Run { skip: 0, take: columns }], &mut cells, &mut odd);
         assert_eq!(end, length, "{line}");
         (cells, odd)
     }
@@ -278,7 +267,7 @@ mod tests {
         let mut cells = [0.0; 2];
         let mut odd = Odd::default();
         let runs = [Run { skip: 0, take: 1 }, Run { skip: 2, take: 1 }];
-        read(WINDOWS, line, 0, &runs, &mut Room { cells: &mut cells, stride: 1, row: 0 }, &mut odd);
+        read(WINDOWS, line, 0, &runs, &mut cells, &mut odd);
         assert_eq!((cells, odd), ([1.0, 4.0], Odd::default()));
     }
 }
