@@ -56,7 +56,7 @@ def by_polars(path):
     types = [polars.String] + [polars.Float64] * (columns - 1)
     heads = [f"c{i}" for i in range(columns)]
     return lambda: polars.read_csv(
-        path, has_header=False, skip_rows=1, new_columns=heads, schema_overrides=types, null_values=[" "], n_threads=1
+        path, has_header=False, skip_rows=1, new_columns=heads, schema_overrides=types, null_values=[" "]
     ).height
 
 

@@ -181,8 +181,12 @@ impl<'a, 'b> Reader<'a, 'b> {
             let row = &mut log.rows[start..start + columns];
             let behind = rows::read(dialect, bytes, next, &log.columns.runs, row, &mut odd);
             log.has_negative |= odd.negative;
+            let is_cut = unfinished && behind == end;
+            if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
+                odd.few = odd.few.max(1);
+            }
             if !odd.is_none() {
-                self.tell(log, start, &odd, unfinished && behind == end, bytes[behind - 2] == b'"');
+                self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }
             log.ticks.push(tick);
             if log.ticks.len() % ROWS == 0 {
@@ -300,7 +304,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     fn tell(&mut self, log: &mut Log, row: usize, odd: &Odd, is_cut: bool, is_closed: bool) {
         let line = self.line;
         let columns = log.columns.schema.series.len();
-        if odd.few > 0 && is_cut {
+        if (odd.few > 0 || odd.cut) && is_cut {
             // without a closing quote nobody knows how many digits the last number had
             let filled = columns - odd.few.min(columns);
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
@@ -308,11 +312,11 @@ impl<'a, 'b> Reader<'a, 'b> {
             }
             let at = format!("line {line}, column {}", filled + 2);
             self.batch.skip(at, "the last line is unfinished; what is whole of it was read");
+        } else if odd.cut {
+            self.batch.skip(format!("line {line}"), "a quote is not closed; the rest of the row are gaps");
         } else if odd.few > 0 {
             let at = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
             self.batch.skip(at, "a row ends before the header does; the rest of it are gaps");
-        } else if odd.cut {
-            self.batch.skip(format!("line {line}"), "a quote is not closed");
         }
         if odd.many {
             self.batch.skip(format!("line {line}"), "a row has more fields than the header; they are left out");

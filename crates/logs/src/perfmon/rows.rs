@@ -165,8 +165,7 @@ fn number_of(text: &[u8]) -> Option<f64> {
         if let Some((value, end)) = read(&padded, 0)
             && end == text.len()
         {
-            // an exponent beyond all doubles is no value
-            return Some(if value.is_finite() { value } else { f64::NAN });
+            return Some(value);
         }
     }
     // what C libraries print for what is no number

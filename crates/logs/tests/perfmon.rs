@@ -1,0 +1,280 @@
+//! Performance Monitor text in all its dialects, and broken in all ways that
+//! were thought of. The fixtures are made here, in the shapes of real files.
+
+use std::ops::ControlFlow;
+
+use diskwright_base::{Note, Topology};
+use diskwright_logs::{Input, LogError, Options, Piece, Summary, read};
+
+/// What came out: counter, instance and scaled cells in order of columns;
+/// moments in seconds; notes.
+#[derive(Default, Debug)]
+struct Log {
+    series: Vec<(String, String, Vec<f64>)>,
+    times: Vec<f64>,
+    notes: Vec<Note>,
+}
+
+impl Log {
+    fn cells(&self, counter: &str) -> String {
+        let found = self.series.iter().find(|(c, _, _)| c == counter);
+        format!("{:?}", found.unwrap_or_else(|| panic!("no {counter} in {self:?}")).2)
+    }
+
+    fn has_note(&self, kind: &str) -> bool {
+        self.notes.iter().any(|n| n.kind == kind)
+    }
+}
+
+fn read_with(bytes: &[u8], options: &Options) -> (Log, Result<Summary, LogError>) {
+    let mut log = Log::default();
+    let mut sink = |piece: Piece<'_>| {
+        match piece {
+            Piece::Frame(frame) => {
+                log.times.extend(frame.ticks().iter().map(|t| t.time_ns as f64 * 1e-9));
+                for (column, one) in frame.schema().series.iter().enumerate() {
+                    let cells = frame.column(column).iter().map(|c| c * one.scale);
+                    match log.series.iter_mut().find(|(c, i, _)| *c == one.counter && *i == one.instance) {
+                        Some((_, _, all)) => all.extend(cells),
+                        None => log.series.push((one.counter.clone(), one.instance.clone(), cells.collect())),
+                    }
+                }
+            }
+            Piece::Note(note) => log.notes.push(note),
+        }
+        ControlFlow::Continue(())
+    };
+    let mut input = Input::from_bytes("test.csv", bytes.to_vec()).expect("not packed");
+    let summary = read(&mut input, options, &mut sink);
+    (log, summary)
+}
+
+/// Reads a log that needs no options, and gives what was left out: `where: why xN`.
+fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
+    let (log, summary) = read_with(text.as_ref(), &Options::default());
+    let skipped = summary.unwrap_or_else(|e| panic!("{e}")).skipped;
+    (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.at, s.because, s.times)).collect())
+}
+
+const HEAD: &str = r#""(PDH-CSV 4.0) (UTC)(0)","\\H\PhysicalDisk(0 C:)\Disk Reads/sec","\\H\Memory\Available MBytes""#;
+/// 09/19/2022 22:44:00 UTC.
+const START: f64 = 1_663_627_440.0;
+
+fn row(second: u32, cells: &str) -> String {
+    format!("\"09/19/2022 22:44:{second:02}.000\",{cells}\r\n")
+}
+
+fn log_of(rows: &[&str]) -> String {
+    let rows: Vec<String> = rows.iter().enumerate().map(|(at, cells)| row(at as u32, cells)).collect();
+    format!("{HEAD}\r\n{}", rows.concat())
+}
+
+#[test]
+fn a_plain_log() {
+    let (log, skipped) = read_log(log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"8.57e-005\",\" \""]));
+    assert!(skipped.is_empty(), "{skipped:?}");
+    assert_eq!(log.cells("physical_disk.reads_per_s"), "[NaN, 1.5, 8.57e-5]");
+    assert_eq!(log.cells("memory.available_bytes"), "[104857600.0, 209715200.0, NaN]");
+    assert_eq!(log.times, [START, START + 1.0, START + 2.0]);
+    let topology = log.notes.iter().find(|n| n.kind == Note::TOPOLOGY).expect("a topology");
+    let topology: Topology = serde_json::from_str(&topology.text).unwrap();
+    assert_eq!((topology.host.as_str(), topology.devices[0].name.as_str()), ("H", "0 C:"));
+    assert_eq!((topology.filesystems[0].mount.as_str(), topology.filesystems[0].device.as_str()), ("C:", "0 C:"));
+    assert!(!log.has_note(Note::WARNING));
+}
+
+#[test]
+fn the_same_log_in_other_dialects() {
+    let (plain, _) = read_log(log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+    let semicolons = "(PDH-CSV 4.0) (UTC)(0);\\\\H\\PhysicalDisk(0 C:)\\Disk Reads/sec;\\\\H\\Memory\\Available MBytes;\n\
+        19.09.2022 22:44:00;1,5;100;\n19.09.2022 22:44:01,000;0,25;200;\n";
+    let tabs = log_of(&["\"1.5\"\t\"100\"", "\"0.25\"\t\"200\""]).replace("\",\"", "\"\t\"").replace("CSV", "TSV");
+    let typeperf = format!("\r\n{}Exiting, please wait...\r\n", log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+    let esxtop = log_of(&["\"1.50\",\"100\"", "\"0.25\",\"200\""]).replace(".000\"", "\"");
+    let no_host = log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("\\\\H\\", "\\");
+    let iso = log_of(&["1.5,100", "0.25,200"]).replace("09/19/2022", "2022-09-19").replace("\r\n", "\n");
+    let wide: Vec<u8> = "\u{feff}".encode_utf16().chain(tabs.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let marked = format!("\u{feff}{}", log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+    let commas = log_of(&["\"1,5\",\"100\"", "\"0,25\",\"200\""]);
+    let english = log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("09/19/2022 22:44:", "9/19/2022 10:44:");
+    let english = english.replace(".000\"", " PM\"");
+    for text in [semicolons, &tabs, &typeperf, &esxtop, &no_host, &iso, &marked, &commas, &english] {
+        let (log, _) = read_log(text);
+        assert_eq!((&log.series, &log.times), (&plain.series, &plain.times), "{text}");
+    }
+    assert_eq!(read_log(wide).0.series, plain.series);
+}
+
+#[test]
+fn zones_and_their_absence() {
+    let east = log_of(&["\"1\",\"1\""]).replace("(UTC)(0)", "(India Standard Time)(-330)");
+    assert_eq!(read_log(&east).0.times, [START - 19_800.0]);
+    for title in ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) ("] {
+        let text = log_of(&["\"1\",\"1\""]).replace("(PDH-CSV 4.0) (UTC)(0)", title);
+        let (_, summary) = read_with(text.as_bytes(), &Options::default());
+        let Err(LogError::Needs { option, .. }) = summary else { panic!("{summary:?}") };
+        assert!(option.contains("--utc-offset"));
+        let told = Options { utc_offset_s: Some(3600), ..Options::default() };
+        assert_eq!(read_with(text.as_bytes(), &told).0.times, [START - 3600.0]);
+    }
+}
+
+#[test]
+fn names_in_another_language_and_code_page() {
+    let (head, cells) = (
+        r#""(PDH-CSV 4.0) (Hora de verano romance)(-120)","\\H\Disco físico(0 C:)\Lecturas de disco/s","#,
+        r#""\\H\Memoria\Bytes disponibles","\\H\Memoria\Cosas/s""#,
+    );
+    let text = format!("{head}{cells}\r\n{}", row(0, "\"1\",\"2\",\"3\""));
+    for (code, name) in [(0xed, "windows-1252"), (0xa1, "cp850")] {
+        let mut bytes = Vec::new();
+        text.chars().for_each(|c| bytes.push(if c.is_ascii() { c as u8 } else { code }));
+        let (log, skipped) = read_log(bytes);
+        assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0]", "{name}");
+        assert_eq!(log.cells("memory.available_bytes"), "[2.0]", "{name}");
+        assert_eq!(log.cells(r"foreign.Memoria\Cosas/s"), "[3.0]", "{name}");
+        assert_eq!(skipped, [r"Memoria\Cosas/s: not in the table of es names; kept under its own x1"]);
+    }
+}
+
+#[test]
+fn of_several_hosts_one_is_read() {
+    let head = r#""(PDH-CSV 4.0) (UTC)(0)","\\A\Memory\Pages/sec","\\B\Memory\Pages/sec","\\A\Memory\Page Reads/sec""#;
+    let text = format!("{head}\n{}", row(0, "\"1\",\"2\",\"3\""));
+    let (log, skipped) = read_log(&text);
+    assert_eq!(
+        (log.cells("paging.pages_per_s"), log.cells("paging.page_reads_per_s")),
+        ("[1.0]".into(), "[3.0]".into())
+    );
+    assert_eq!(skipped, ["B: another machine; to read it say --host B x1"]);
+    let b = Options { host: Some("b".into()), ..Options::default() };
+    let (log, _) = read_with(text.as_bytes(), &b);
+    assert_eq!(log.cells("paging.pages_per_s"), "[2.0]");
+    let c = Options { host: Some("c".into()), ..Options::default() };
+    let said = read_with(text.as_bytes(), &c).1.unwrap_err().to_string();
+    assert!(said.contains("line 1") && said.contains("A, B"), "{said}");
+}
+
+#[test]
+fn broken_rows_are_told_and_the_rest_is_kept() {
+    // rows; what is kept of reads; what is said
+    let cases: &[(&[&str], &str, &str)] = &[
+        (&["\"1\",\"1\"", "\"2\"", "\"3\",\"1\""], "[1.0, 2.0, 3.0]", "line 3, column 3: a row ends before"),
+        (&["\"1\",\"1\",\"9\"", "\"2\",\"1\""], "[1.0, 2.0]", "line 2: a row has more fields"),
+        (
+            &["\"x\",\"1\"", "\"2\",\"1\""],
+            "[NaN, 2.0]",
+            "line 2, column 2 (physical_disk.reads_per_s 0 C:): x: not a number",
+        ),
+        (&["\"1", "\"2\",\"1\""], "[NaN, 2.0]", "line 2: a quote is not closed"),
+        (&["\"-1\",\"1\"", "\"2\",\"1\""], "[NaN, 2.0]", "physical_disk.reads_per_s 0 C:: a value below zero"),
+        (&["\"1.#IND\",\"1\"", "\"5\",\"1\""], "[NaN, 5.0]", ""),
+        (&["\"1e999\",\"1\"", "\"5\",\"1\""], "[NaN, 5.0]", "line 2, column 2 (physical_disk.reads_per_s 0 C:): 1e999"),
+    ];
+    for (rows, kept, said) in cases {
+        let (log, skipped) = read_log(log_of(rows));
+        assert_eq!(log.cells("physical_disk.reads_per_s"), *kept, "{rows:?}");
+        match skipped.as_slice() {
+            [] => assert!(said.is_empty(), "{rows:?}"),
+            all => assert!(!said.is_empty() && all.iter().any(|s| s.starts_with(said)), "{rows:?}: {all:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_keeps_what_came_before() {
+    let whole = log_of(&["\"1.25\",\"100\"", "\"2.25\",\"200\"", "\"3.25\",\"300\""]);
+    let last = whole[..whole.len() - 2].rfind("\r\n").unwrap() + 2;
+    for end in last..whole.len() {
+        let (log, skipped) = read_log(&whole[..end]);
+        let cells = log.cells("physical_disk.reads_per_s");
+        assert!(cells.starts_with("[1.25, 2.25"), "{cells}");
+        assert!(["[1.25, 2.25]", "[1.25, 2.25, NaN]", "[1.25, 2.25, 3.25]"].contains(&cells.as_str()), "{cells}");
+        let is_whole = end >= whole.len() - 2;
+        assert_eq!(skipped.is_empty(), is_whole || end == last, "{end}: {skipped:?}");
+    }
+    // without quotes a number that is cut looks like a number
+    let bare = whole.replace("\"3.25\",\"300\"\r\n", "3.2");
+    assert_eq!(read_log(bare).0.cells("physical_disk.reads_per_s"), "[1.25, 2.25, NaN]");
+    for end in 0..last {
+        let _ = read_with(&whole.as_bytes()[..end], &Options::default());
+    }
+}
+
+#[test]
+fn another_header_in_the_midst_is_another_schema() {
+    let second = HEAD.replace("Disk Reads/sec", "Disk Writes/sec").replace("(UTC)(0)", "(UTC)(60)");
+    let text = log_of(&["\"1\",\"1\""]) + &format!("{second}\r\n{}", row(1, "\"5\",\"1\""));
+    let (log, skipped) = read_log(text);
+    assert!(skipped.is_empty(), "{skipped:?}");
+    assert_eq!(log.cells("physical_disk.writes_per_s"), "[5.0]");
+    assert_eq!(log.times, [START, START + 3601.0]);
+    let cut = log_of(&["\"1\",\"1\""]) + "\"(PDH-CSV 4.0\r\n" + &row(1, "\"2\",\"1\"");
+    let (log, skipped) = read_log(cut);
+    assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
+    assert_eq!(skipped, ["line 3: no header, and none before it x1"]);
+}
+
+#[test]
+fn times_that_go_back_and_clocks_that_change() {
+    let at = |times: &[&str]| {
+        let rows: Vec<String> = times.iter().map(|t| format!("\"{t}\",\"1\",\"1\"\n")).collect();
+        read_log(format!("{HEAD}\n{}", rows.concat()))
+    };
+    let (log, skipped) = at(&[
+        "10/30/2022 02:59:30.000",
+        "10/30/2022 02:59:45.000",
+        "10/30/2022 02:00:00.000",
+        "10/30/2022 02:00:15.000",
+    ]);
+    assert!(skipped.is_empty(), "{skipped:?}");
+    assert_eq!(log.times.iter().map(|t| t - log.times[0]).collect::<Vec<_>>(), [0.0, 15.0, 30.0, 45.0]);
+    assert!(log.has_note(Note::CLOCK));
+    let (log, skipped) = at(&["10/30/2022 02:59:30.000", "10/30/2022 02:59:45.000", "10/30/2022 01:10:00.000"]);
+    assert_eq!((log.times.len(), skipped.len()), (2, 1));
+    assert!(skipped[0].contains("time goes back"));
+    let (log, _) = at(&["10/30/2022 02:00:00.000", "10/30/2022 02:00:15.000", "10/30/2022 02:20:00.000"]);
+    assert!(log.has_note(Note::GAP));
+}
+
+#[test]
+fn dates_that_could_be_read_in_two_ways_are_told() {
+    let text = log_of(&["\"1\",\"1\""]).replace("09/19/2022 22:44:00.000", "05/06/2022 22:44");
+    assert!(read_log(&text).0.has_note(Note::WARNING));
+    let settled = text + "\"13/06/2022 22:44\",\"1\",\"1\"\n";
+    let (log, _) = read_log(settled);
+    assert!(!log.has_note(Note::WARNING));
+    assert_eq!(log.times[1] - log.times[0], 8.0 * 86_400.0);
+}
+
+#[test]
+fn what_holds_nothing_is_an_error_that_says_so() {
+    for (text, said) in [
+        (format!("{HEAD}\r\n"), "no sample"),
+        (format!("{HEAD}\r\nnothing, really\r\n"), "not a sample"),
+        (format!("{HEAD}\r\n\"44:32,8\",\"1\",\"2\"\r\n"), "does not begin with a time"),
+    ] {
+        let error = read_with(text.as_bytes(), &Options::default()).1.unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// Every byte of a small log replaced, dropped and doubled, in all dialects:
+/// whatever comes out, it comes.
+#[test]
+fn nothing_panics() {
+    let seed = log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"-8.57e-005\",\"x\""]);
+    let options = Options { utc_offset_s: Some(0), ..Options::default() };
+    let wide: Vec<u8> = seed.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for seed in [seed.as_bytes(), &wide] {
+        for at in (0..seed.len()).step_by(2) {
+            for byte in [b'"', b',', b'\n', b'9', 0xff] {
+                let mut broken = seed.to_vec();
+                broken[at] = byte;
+                let _ = read_with(&broken, &options);
+                broken.insert(at, byte);
+                let _ = read_with(&broken, &options);
+            }
+        }
+    }
+}
