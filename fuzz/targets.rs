@@ -87,6 +87,11 @@ pub fn pcp_archive(data: &[u8]) {
     let _ = batch.finish("fuzz");
 }
 
+/// Any bytes as Performance Monitor text.
+pub fn perfmon_text(data: &[u8]) {
+    foreign("perfmon-text", data);
+}
+
 /// Any bytes as each of sysstat's JSON documents.
 pub fn sysstat_json(data: &[u8]) {
     ["sadf-json", "iostat-json", "mpstat-json"].iter().for_each(|id| foreign(id, data));

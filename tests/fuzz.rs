@@ -90,6 +90,13 @@ fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn perfmon_text_takes_anything() {
+    // two or three rows of each tell as much as many
+    let seeds = foreign_logs(&["perfmon-text"]).into_iter().map(|log| log[..log.len().min(1600)].to_vec());
+    run(targets::perfmon_text, &seeds.collect::<Vec<_>>());
+}
+
+#[test]
 fn sysstat_takes_anything() {
     run(targets::sysstat_json, &foreign_logs(&["sadf-json", "iostat-json", "mpstat-json"]));
     run(targets::sysstat_xml, &foreign_logs(&["sadf-xml"]));

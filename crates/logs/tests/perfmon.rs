@@ -86,8 +86,8 @@ fn a_plain_log() {
 #[test]
 fn the_same_log_in_other_dialects() {
     let (plain, _) = read_log(log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
-    let semicolons = "(PDH-CSV 4.0) (UTC)(0);\\\\H\\PhysicalDisk(0 C:)\\Disk Reads/sec;\\\\H\\Memory\\Available MBytes;\n\
-        19.09.2022 22:44:00;1,5;100;\n19.09.2022 22:44:01,000;0,25;200;\n";
+    let semicolons = "(PDH-CSV 4.0) (UTC)(0);\\\\H\\PhysicalDisk(0 C:)\\Disk Reads/sec;\
+        \\\\H\\Memory\\Available MBytes;\n19.09.2022 22:44:00;1,5;100;\n19.09.2022 22:44:01,000;0,25;200;\n";
     let tabs = log_of(&["\"1.5\"\t\"100\"", "\"0.25\"\t\"200\""]).replace("\",\"", "\"\t\"").replace("CSV", "TSV");
     let typeperf = format!("\r\n{}Exiting, please wait...\r\n", log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
     let esxtop = log_of(&["\"1.50\",\"100\"", "\"0.25\",\"200\""]).replace(".000\"", "\"");
