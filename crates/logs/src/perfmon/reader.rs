@@ -189,7 +189,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }
             log.ticks.push(tick);
-            if log.ticks.len() % ROWS == 0 {
+            if log.ticks.len().is_multiple_of(ROWS) {
                 log.turn(ROWS);
             }
             self.line += 1;
