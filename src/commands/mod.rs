@@ -9,6 +9,7 @@ mod columns;
 mod compare;
 mod explain;
 mod export;
+mod feeding;
 mod fleet;
 mod foreign;
 mod import;

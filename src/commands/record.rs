@@ -10,6 +10,7 @@ use diskwright_counters::live::{Clock, Options, Roots, Sampler, SystemClock};
 use diskwright_datastore::{State, Writer, WriterOptions, lies_on};
 use indicatif::ProgressBar;
 
+use super::feeding::{Feeding, Feeds};
 use super::live::{self, Pacer};
 use super::{Failure, output};
 
@@ -17,7 +18,8 @@ use super::{Failure, output};
 #[derive(Args)]
 pub struct Arguments {
     /// The log's folder; it is made if it is not there, appended to if it is
-    dir: PathBuf,
+    #[arg(required_unless_present_any = ["remote_write", "listen"])]
+    dir: Option<PathBuf>,
     /// Time between two ticks
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
     every: Duration,
@@ -27,6 +29,8 @@ pub struct Arguments {
     /// Keep no more than this: an age (14d) or a size (4GB); the oldest part goes first (repeatable)
     #[arg(long, value_parser = parse_keep, value_name = "AGE|SIZE")]
     keep: Vec<Keep>,
+    #[command(flatten)]
+    feeding: Feeding,
     /// Print what was recorded as JSON at the end
     #[arg(long)]
     json: bool,
@@ -54,21 +58,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Keep::Bytes(bytes) => options.keep_bytes = Some(*bytes),
         }
     }
-    let mut writer = Writer::create_or_append(&arguments.dir, options)?;
+    let mut writer = arguments.dir.as_ref().map(|dir| Writer::create_or_append(dir, options)).transpose()?;
+    let mut feeds = Feeds::start(&arguments.feeding)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
     let live = Options { slow_every, ..Options::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
-    let bar = progress(arguments.lasts, &arguments.dir);
+    let bar = progress(arguments.lasts, arguments.dir.as_deref());
     let mut count = Count::default();
     sampler.tick();
-    warn_of_own_disk(&arguments.dir, &mut writer)?;
-    count.keep(&mut sampler, &mut writer)?;
+    if let (Some(dir), Some(writer)) = (&arguments.dir, &mut writer) {
+        warn_of_own_disk(dir, writer)?;
+    }
+    count.keep(&mut sampler, writer.as_mut(), &mut feeds)?;
     while pacer.wait(|elapsed| bar.set_position(elapsed.as_secs())) {
         sampler.tick();
-        count.keep(&mut sampler, &mut writer)?;
+        count.keep(&mut sampler, writer.as_mut(), &mut feeds)?;
     }
-    writer.close()?;
+    writer.map(Writer::close).transpose()?;
+    let fed = feeds.finish();
     bar.finish_and_clear();
     if arguments.json {
         return output::json(&serde_json::json!({
@@ -77,6 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "ticks_lost": count.lost,
             "series": sampler.schema().series.len(),
             "elapsed_s": pacer.elapsed().as_secs_f64(),
+            "remote_write": fed,
         }));
     }
     Ok(())
@@ -92,10 +101,23 @@ struct Count {
 
 impl Count {
     /// Puts the sampler's last tick and its notes into the log.
-    fn keep(&mut self, sampler: &mut Sampler, writer: &mut Writer) -> Result<(), Failure> {
+    fn keep(
+        &mut self,
+        sampler: &mut Sampler,
+        mut writer: Option<&mut Writer>,
+        feeds: &mut Feeds,
+    ) -> Result<(), Failure> {
         for note in sampler.take_notes() {
-            writer.note(&note)?;
+            feeds.note(&note)?;
+            if let Some(writer) = &mut writer {
+                writer.note(&note)?;
+            }
         }
+        feeds.tick(sampler);
+        let Some(writer) = writer else {
+            self.ticks += 1;
+            return Ok(());
+        };
         let state = writer.push(sampler.schema(), sampler.stamp(), sampler.row())?;
         let paused = state == State::Paused;
         match paused {
@@ -125,7 +147,8 @@ fn warn_of_own_disk(dir: &Path, writer: &mut Writer) -> Result<(), Failure> {
     Ok(())
 }
 
-fn progress(lasts: Option<Duration>, dir: &Path) -> ProgressBar {
-    let message = format!("recording to {}; Ctrl-C ends it", dir.display());
+fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
+    let place = dir.map_or_else(String::new, |dir| format!(" to {}", dir.display()));
+    let message = format!("recording{place}; Ctrl-C ends it");
     live::progress(lasts, message)
 }

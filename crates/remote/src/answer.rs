@@ -155,6 +155,30 @@ pub fn matrix(body: &[u8], grid: &Grid) -> Result<Matrix, String> {
     Ok(matrix)
 }
 
+/// The usual time between two samples in an answer of raw samples, seconds:
+/// the median; `None` where no series has two.
+///
+/// # Errors
+/// What is wrong with the answer.
+pub fn usual_interval(body: &[u8]) -> Result<Option<f64>, String> {
+    let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|e| no_json(body, &e))?;
+    let Some(data) = envelope.data.filter(|_| envelope.status == "success") else {
+        return Err(envelope.error.unwrap_or_else(|| format!("status {}, without data", envelope.status)));
+    };
+    let mut between = Vec::new();
+    for raw in data.result.iter().filter_map(|series| series.values) {
+        let mut last = f64::NAN;
+        points(raw.get(), |seconds, _| {
+            if seconds > last {
+                between.push(seconds - last);
+            }
+            last = seconds;
+        })?;
+    }
+    between.sort_by(f64::total_cmp);
+    Ok(between.get(between.len() / 2).copied())
+}
+
 /// Reads `[[time,"value"],…]`.
 fn points(text: &str, mut each: impl FnMut(f64, f64)) -> Result<(), String> {
     let wrong = || "a point that is no [time, \"value\"]".to_owned();
@@ -252,6 +276,14 @@ mod tests {
             let body = format!(r#"{{"status":"success","data":{{"result":[{{"metric":{{}},"values":{wrong}}}]}}}}"#);
             assert!(matrix(body.as_bytes(), &GRID).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_usual_interval_is_the_median() {
+        let body = br#"{"status":"success","data":{"result":[{"metric":{},"values":
+            [[100,"1"],[115.1,"1"],[130,"1"],[145,"1"],[900,"1"]]},{"metric":{},"values":[[7,"1"]]}]}}"#;
+        assert!((usual_interval(body).unwrap().unwrap() - 15.0).abs() < 0.2);
+        assert_eq!(usual_interval(br#"{"status":"success","data":{"result":[]}}"#), Ok(None));
     }
 
     #[test]

@@ -60,7 +60,7 @@ const PRESENCE: &str = "presence";
 /// matches, or when there is no sample in the window.
 pub fn read(store: &Store, wanted: &Wanted, sink: &mut Sink<'_>) -> Result<Summary, RemoteError> {
     let found = find(store, wanted)?;
-    let scrape_ms = scrape_interval(store, wanted, &found.probe)?;
+    let scrape_ms = scrape_interval(store, wanted, &wanted.selector.metric(&found.probe, ""))?;
     let step_ms = step(wanted, scrape_ms);
     let grid = Grid::within(wanted.from_ms, wanted.to_ms, step_ms);
     if grid.count < 2 {
@@ -122,26 +122,22 @@ fn find(store: &Store, wanted: &Wanted) -> Result<Found, RemoteError> {
     Ok(Found { host, probe: probe.clone(), metrics, machine })
 }
 
-/// The time between two scrapes, milliseconds: from how many there are at the
-/// end of the window, else in all of it.
-fn scrape_interval(store: &Store, wanted: &Wanted, probe: &str) -> Result<i64, RemoteError> {
+/// The time between two scrapes, milliseconds: from raw samples at the end of
+/// the window, or, where there are none, from all of it.
+pub(crate) fn scrape_interval(store: &Store, wanted: &Wanted, probe: &str) -> Result<i64, RemoteError> {
     let whole_ms = (wanted.to_ms - wanted.from_ms).max(1);
-    for span_ms in [whole_ms.min(3_600_000), whole_ms] {
-        let selector = wanted.selector.metric(probe, "");
-        let query = format!("max(count_over_time({selector}[{span_ms}ms]))");
-        let at = Grid::moment(wanted.to_ms);
+    for span_ms in [whole_ms.min(1_800_000), whole_ms] {
+        let query = format!("{probe}[{span_ms}ms]");
         let body = store.post("/api/v1/query", &[("query", &query), ("time", &seconds(wanted.to_ms))])?;
-        let matrix = answer::matrix(&body, &at).map_err(|because| bad(store, "/api/v1/query", because))?;
-        let count = matrix.rows.first().map_or(0.0, |row| row.values[0]);
-        if count >= 2.0 {
-            return Ok(tidy_interval(span_ms as f64 / count));
+        let usual = answer::usual_interval(&body).map_err(|because| bad(store, "/api/v1/query", because))?;
+        if let Some(seconds) = usual.filter(|s| *s > 0.0) {
+            return Ok(tidy_interval(seconds * 1e3));
         }
     }
     Err(RemoteError::Nothing(format!("{}: fewer than two samples of {probe} in the window", store.shown())))
 }
 
-/// The interval that people set which a measured one means: counting is off by
-/// one scrape at the ends.
+/// The interval that people set which a measured one means: scrapes come a little early or late.
 pub(crate) fn tidy_interval(measured_ms: f64) -> i64 {
     const USUAL_S: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0];
     let near = USUAL_S.iter().find(|usual| (measured_ms / 1e3 / *usual - 1.0).abs() < 0.05);
@@ -391,8 +387,8 @@ mod tests {
 
     #[test]
     fn scrapes_are_as_far_apart_as_people_set_them() {
-        assert_eq!(tidy_interval(3_600_000.0 / 241.0), 15_000);
-        assert_eq!(tidy_interval(3_600_000.0 / 61.0), 60_000);
+        assert_eq!(tidy_interval(15_012.0), 15_000);
+        assert_eq!(tidy_interval(59_990.5), 60_000);
         assert_eq!(tidy_interval(7_300.4), 7_300);
     }
 

@@ -1,0 +1,236 @@
+//! What goes out: a recorder's ticks as samples of named series, with totals
+//! that only grow.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use diskwright_base::exposition::{label_name, metric_name};
+use diskwright_base::{Catalogue, Kind, Note, Schema, Tick, Topology};
+
+/// A series as Prometheus names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The metric.
+    pub metric: String,
+    /// Labels, sorted by name.
+    pub labels: Vec<(String, String)>,
+    /// What it says.
+    pub help: String,
+    /// True where it only grows.
+    pub is_total: bool,
+}
+
+/// The state of all series at a tick.
+#[derive(Clone, Debug, Default)]
+pub struct Shot {
+    /// Milliseconds since 1970.
+    pub time_ms: i64,
+    /// The series, sorted; the same `Arc` as long as nothing came or went.
+    pub names: Arc<Vec<Named>>,
+    /// A value each; `NaN` where there is none now.
+    pub values: Vec<f64>,
+}
+
+/// Collects ticks into the state of all series.
+#[derive(Default)]
+pub struct Feed {
+    topology: Topology,
+    schema: Arc<Schema>,
+    /// The series of each column; `None` for a counter that has no name there.
+    places: Vec<Option<usize>>,
+    stale: bool,
+    shot: Shot,
+}
+
+impl Feed {
+    /// A feed that has seen nothing; its totals begin at zero.
+    pub fn new() -> Feed {
+        Feed { stale: true, ..Feed::default() }
+    }
+
+    /// Takes in what a note tells of the machine.
+    pub fn note(&mut self, note: &Note) {
+        if note.kind == Note::TOPOLOGY
+            && let Ok(topology) = serde_json::from_str(&note.text)
+            && topology != self.topology
+        {
+            self.topology = topology;
+            self.stale = true;
+        }
+    }
+
+    /// Takes in a tick.
+    pub fn tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
+        if self.stale || !Arc::ptr_eq(&self.schema, schema) {
+            self.schema = Arc::clone(schema);
+            self.rename();
+            self.stale = false;
+        }
+        self.shot.time_ms = stamp.time_ns.div_euclid(1_000_000);
+        for ((place, series), &cell) in self.places.iter().zip(&schema.series).zip(row) {
+            let Some(place) = *place else { continue };
+            let value = cell * series.scale;
+            if !self.shot.names[place].is_total {
+                self.shot.values[place] = value;
+            } else if value > 0.0 {
+                // what a gap would have added is not known, and the total stays
+                self.shot.values[place] += value;
+            }
+        }
+    }
+
+    /// All series now.
+    pub fn shot(&self) -> &Shot {
+        &self.shot
+    }
+
+    /// Names for a new schema; totals that stay go on.
+    fn rename(&mut self) {
+        let old: HashMap<(&str, &[(String, String)]), f64> = self
+            .shot
+            .names
+            .iter()
+            .zip(&self.shot.values)
+            .filter(|(named, _)| named.is_total)
+            .map(|(named, value)| ((named.metric.as_str(), named.labels.as_slice()), *value))
+            .collect();
+        let mut all: Vec<(Named, Option<usize>)> =
+            self.schema.series.iter().enumerate().filter_map(|(column, s)| Some((named(s)?, Some(column)))).collect();
+        all.extend(about(&self.topology).into_iter().map(|named| (named, None)));
+        all.sort_by(|a, b| (&a.0.metric, &a.0.labels).cmp(&(&b.0.metric, &b.0.labels)));
+        let mut places = vec![None; self.schema.series.len()];
+        let mut values = Vec::with_capacity(all.len());
+        for (place, (named, column)) in all.iter().enumerate() {
+            let kept = old.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
+            values.push(match column {
+                Some(_) if named.is_total => kept.unwrap_or(0.0),
+                Some(_) => f64::NAN,
+                None => 1.0,
+            });
+            if let Some(column) = column {
+                places[*column] = Some(place);
+            }
+        }
+        drop(old);
+        self.places = places;
+        self.shot.values = values;
+        self.shot.names = Arc::new(all.into_iter().map(|(named, _)| named).collect());
+    }
+}
+
+fn named(series: &diskwright_base::Series) -> Option<Named> {
+    let counter = Catalogue::builtin().get(&series.counter)?;
+    let label = || (label_name(counter.object()).to_owned(), series.instance.clone());
+    Some(Named {
+        metric: metric_name(counter),
+        labels: if series.instance.is_empty() { Vec::new() } else { vec![label()] },
+        help: counter.explain.clone(),
+        is_total: counter.kind == Kind::Total,
+    })
+}
+
+/// Series whose labels tell of the machine; their value is 1.
+fn about(topology: &Topology) -> Vec<Named> {
+    let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
+        let mut labels: Vec<(String, String)> =
+            pairs.into_iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n.to_owned(), v)).collect();
+        labels.sort();
+        Named { metric: metric.to_owned(), labels, help: help.to_owned(), is_total: false }
+    };
+    let host = vec![("host", topology.host.clone()), ("kernel", topology.kernel.clone())];
+    let mut all = vec![labelled("diskwright_host_info", "The machine that is recorded.", host)];
+    for device in &topology.devices {
+        let level = device.level.map(|l| l.name().to_owned()).unwrap_or_default();
+        let pairs = vec![
+            ("device", device.name.clone()),
+            ("kind", word(device.kind)),
+            ("class", word(device.class)),
+            ("below", device.below.join(",")),
+            ("level", level),
+            ("model", device.model.clone().unwrap_or_default()),
+        ];
+        let help = "A block device: its kind and class, and the devices that it stands on.";
+        all.push(labelled("diskwright_device_info", help, pairs));
+    }
+    all
+}
+
+/// A word as our JSON spells it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The page that a scraper reads, in text format 0.0.4.
+pub fn page(shot: &Shot) -> String {
+    let mut text = String::with_capacity(shot.names.len() * 100);
+    let mut before = "";
+    for (named, value) in shot.names.iter().zip(&shot.values) {
+        if value.is_nan() {
+            continue;
+        }
+        if named.metric != before {
+            let kind = if named.is_total { "counter" } else { "gauge" };
+            let help = named.help.replace('\\', "\\\\").replace('\n', " ");
+            // writing to a string does not fail
+            let _ = write!(text, "# HELP {0} {help}\n# TYPE {0} {kind}\n", named.metric);
+            before = &named.metric;
+        }
+        text.push_str(&named.metric);
+        for (at, (name, value)) in named.labels.iter().enumerate() {
+            let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(text, "{}{name}=\"{escaped}\"", if at == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(text, "{} {value}", if named.labels.is_empty() { "" } else { "}" });
+    }
+    if shot.time_ms > 0 {
+        let help = "Moment of the tick that this page shows, seconds since 1970.";
+        let seconds = shot.time_ms as f64 / 1e3;
+        let _ = write!(
+            text,
+            "# HELP diskwright_time_seconds {help}\n# TYPE diskwright_time_seconds gauge\n\
+             diskwright_time_seconds {seconds}\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::{Class, Device, Series};
+
+    use super::*;
+
+    fn schema(disks: &[&str]) -> Arc<Schema> {
+        let of =
+            |counter: &str, instance: &str, scale| Series { counter: counter.into(), instance: instance.into(), scale };
+        let mut series = vec![of("memory.total_bytes", "", 1024.0)];
+        series.extend(disks.iter().map(|disk| of("physical_disk.read_time_s", disk, 0.001)));
+        Arc::new(Schema { series })
+    }
+
+    #[test]
+    fn totals_only_grow_and_levels_are_what_they_are() {
+        let mut feed = Feed::new();
+        let topology = Topology {
+            host: "db1".into(),
+            devices: vec![Device { name: "sda".into(), class: Class::Rotational, ..Device::default() }],
+            ..Topology::default()
+        };
+        feed.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+        let one = schema(&["sda"]);
+        for cell in [f64::NAN, 500.0, f64::NAN, 250.0] {
+            feed.tick(Tick { time_ns: 5_000_000_000, elapsed_ns: 1 }, &one, &[1000.0, cell]);
+        }
+        // another disk comes, and what there was goes on
+        feed.tick(Tick { time_ns: 6_500_000_000, elapsed_ns: 1 }, &schema(&["sd\"b", "sda"]), &[2000.0, 1.0, 250.0]);
+        let page = page(feed.shot());
+        let has = |line: &str| assert!(page.lines().any(|l| l == line), "{line}\n{page}");
+        has("# TYPE diskwright_physical_disk_read_time_seconds_total counter");
+        has("diskwright_physical_disk_read_time_seconds_total{device=\"sda\"} 1");
+        has("diskwright_physical_disk_read_time_seconds_total{device=\"sd\\\"b\"} 0.001");
+        has("diskwright_memory_size_bytes 2048000");
+        has("diskwright_device_info{class=\"rotational\",device=\"sda\",kind=\"disk\"} 1");
+        has("diskwright_time_seconds 6.5");
+    }
+}
