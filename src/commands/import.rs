@@ -7,19 +7,29 @@ use diskwright_logs::{Skipped, Summary};
 use serde_json::{Value, json};
 
 use super::foreign::{self, Reading};
+use super::log::Window;
+use super::store::{self, Asking};
 use super::{Failure, output, when};
 
 /// Arguments of `import`.
 #[derive(Args)]
 pub struct Arguments {
     /// Logs of any known format (`list formats`), oldest first; `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "prometheus", conflicts_with = "prometheus", value_name = "FILE")]
     file: Vec<PathBuf>,
     /// The log to write: a folder, made or appended to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     reading: Reading,
+    #[command(flatten)]
+    asking: Asking,
+    /// Of a store: start of the window; the last hour where it is not given
+    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    from: Option<String>,
+    /// Of a store: end of the window; now where it is not given
+    #[arg(long, requires = "prometheus", allow_hyphen_values = true, value_name = "TIME")]
+    until: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -27,6 +37,15 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut summaries = Vec::new();
+    let store = PathBuf::from("the store");
+    if arguments.asking.is_asked() {
+        let window = Window::between(arguments.from.clone(), arguments.until.clone());
+        let summary = store::fetch(&arguments.asking, &window, &arguments.to)?;
+        if !arguments.json {
+            output::text(&line(&store, &summary))?;
+        }
+        summaries.push((&store, summary));
+    }
     for file in &arguments.file {
         let summary = foreign::import(file, &arguments.reading, &arguments.to)?;
         if !arguments.json {

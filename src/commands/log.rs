@@ -44,6 +44,11 @@ impl Window {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// A window of a store, without a log.
+    pub fn between(from: Option<String>, to: Option<String>) -> Window {
+        Window { from, to, ..Window::default() }
+    }
+
     /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
     pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
         let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();

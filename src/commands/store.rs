@@ -18,7 +18,7 @@ use super::{Failure, foreign};
 #[command(next_help_heading = "Stores of metrics")]
 pub struct Asking {
     /// A store with the query API of Prometheus (VictoriaMetrics, Mimir …): http://[USER:PASSWORD@]HOST:PORT
-    #[arg(long, value_name = "URL", conflicts_with = "log")]
+    #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
     /// Which machine: label matchers, such as '{instance="db1:9100"}'
     #[arg(long = "match", requires = "prometheus", value_name = "MATCHERS")]
@@ -36,7 +36,7 @@ pub struct Asking {
     #[arg(long, requires = "prometheus", value_name = "NAME")]
     tenant: Option<String>,
     /// The most that one query may take
-    #[arg(long, requires = "prometheus", default_value = "120s", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, requires = "prometheus", default_value = "120s", value_parser = parse_duration, value_name = "TIME")]
     timeout: Duration,
 }
 

@@ -21,6 +21,7 @@ use super::{Failure, fleet, output};
 #[derive(Args)]
 pub struct Arguments {
     /// Logs to read; without any, this machine is watched
+    #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// How long to watch this machine
     #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]

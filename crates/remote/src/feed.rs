@@ -87,7 +87,8 @@ impl Feed {
 
     /// Names for a new schema; totals that stay go on.
     fn rename(&mut self) {
-        let old: HashMap<(&str, &[(String, String)]), f64> = self
+        type Key<'a> = (&'a str, &'a [(String, String)]);
+        let old: HashMap<Key<'_>, f64> = self
             .shot
             .names
             .iter()

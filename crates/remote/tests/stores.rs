@@ -1,0 +1,292 @@
+//! Against real stores, where they are installed: Debian's `prometheus`,
+//! `victoria-metrics` and `prometheus-node-exporter`. Each is started on a free
+//! loopback port with a folder of its own, and stopped with the test.
+
+#![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
+#![allow(clippy::disallowed_methods, reason = "a test may ask the clock, and wait for a server")]
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::ops::ControlFlow;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use diskwright_base::{Catalogue, Class, Device, Frame, Note, Plan, Schema, Series, Tick, Topology};
+use diskwright_diagnosis::{Judge, Options, Verdict, packs};
+use diskwright_logs::Piece;
+use diskwright_remote::feed::{Feed, page};
+use diskwright_remote::fleet::{Fleet, needed};
+use diskwright_remote::host::{self, Wanted};
+use diskwright_remote::{Access, RemoteWriter, Selector, Store};
+
+mod synthetic;
+
+/// A store that runs; it is killed when dropped.
+struct Running {
+    child: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    fn store(&self) -> Store {
+        Store::new(&Access::new(&self.url)).unwrap()
+    }
+}
+
+fn start(program: &str, ready: &str, arguments: impl Fn(&str, &str) -> Vec<String>) -> Option<Running> {
+    let folder = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let spawned = Command::new(program)
+        .args(arguments(&port.to_string(), folder.path().to_str().unwrap()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(child) = spawned else {
+        println!("skipped: {program} is not installed");
+        return None;
+    };
+    let running = Running { child, url: format!("http://{port}"), _folder: folder };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while running.store().get(ready, &[]).is_err() {
+        assert!(Instant::now() < deadline, "{program} does not start");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Some(running)
+}
+
+fn victoria_metrics() -> Option<Running> {
+    start("victoria-metrics", "/health", |port, folder| {
+        let data = format!("-storageDataPath={folder}");
+        vec![format!("-httpListenAddr={port}"), data, "-search.latencyOffset=0s".into(), "-retentionPeriod=100y".into()]
+    })
+}
+
+fn prometheus() -> Option<Running> {
+    start("prometheus", "/-/ready", |port, folder| {
+        let config = format!("{folder}/prometheus.yml");
+        std::fs::write(&config, "global: {scrape_interval: 1h}\n").unwrap();
+        vec![
+            format!("--web.listen-address={port}"),
+            format!("--config.file={config}"),
+            format!("--storage.tsdb.path={folder}/data"),
+            "--web.enable-remote-write-receiver".into(),
+        ]
+    })
+}
+
+/// Seconds since 1970, on a whole minute.
+fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    i64::try_from(now / 60 * 60).unwrap()
+}
+
+const STEP_S: i64 = 15;
+const TICKS: i64 = 80;
+
+/// Counter, instance, scale, and what a tick brings, plus this for each of five steps of a small wave.
+const RECORDED: [(&str, &str, f64, f64, f64); 23] = [
+    ("physical_disk.reads", "sda", 1.0, 2000.0, 50.0),
+    ("physical_disk.read_time_s", "sda", 0.001, 90_000.0, 900.0),
+    ("physical_disk.read_bytes", "sda", 512.0, 64_000.0, 0.0),
+    ("physical_disk.writes", "sda", 1.0, 300.0, 0.0),
+    ("physical_disk.write_time_s", "sda", 0.001, 15_000.0, 0.0),
+    ("physical_disk.write_bytes", "sda", 512.0, 9600.0, 0.0),
+    ("physical_disk.busy_time_s", "sda", 0.001, 15_000.0, 0.0),
+    ("physical_disk.weighted_time_s", "sda", 0.001, 105_000.0, 900.0),
+    ("physical_disk.current_queue_length", "sda", 1.0, 8.0, 0.0),
+    ("processor.user_s", "_total", 0.01, 300.0, 0.0),
+    ("processor.nice_s", "_total", 0.01, 0.0, 0.0),
+    ("processor.system_s", "_total", 0.01, 60.0, 0.0),
+    ("processor.idle_s", "_total", 0.01, 1800.0, 0.0),
+    ("processor.iowait_s", "_total", 0.01, 800.0, 0.0),
+    ("processor.irq_s", "_total", 0.01, 0.0, 0.0),
+    ("processor.softirq_s", "_total", 0.01, 5.0, 0.0),
+    ("processor.steal_s", "_total", 0.01, 0.0, 0.0),
+    ("memory.total_bytes", "", 1024.0, 16e6, 0.0),
+    ("memory.available_bytes", "", 1024.0, 6e6, 0.0),
+    ("pressure.io_some_s", "", 1e-6, 9e6, 0.0),
+    ("pressure.memory_some_s", "", 1e-6, 0.0, 0.0),
+    ("paging.swap_in_pages", "", 1.0, 0.0, 0.0),
+    ("paging.swap_out_pages", "", 1.0, 0.0, 0.0),
+];
+
+/// Twenty minutes of a machine whose turning disk is saturated.
+fn recording(end_s: i64) -> (Topology, Frame) {
+    let of = |&(counter, instance, scale, _, _): &(&str, &str, f64, f64, f64)| Series {
+        counter: counter.into(),
+        instance: instance.into(),
+        scale,
+    };
+    let mut frame = Frame::new(Arc::new(Schema { series: RECORDED.iter().map(of).collect() }), TICKS as usize);
+    for tick in 0..TICKS {
+        let row = RECORDED.map(|(_, _, _, base, wave)| base + wave * (tick % 5) as f64);
+        let time_ns = (end_s - (TICKS - 1 - tick) * STEP_S) * 1_000_000_000;
+        frame.push(Tick { time_ns, elapsed_ns: STEP_S as u64 * 1_000_000_000 }, &row);
+    }
+    let disk = Device { name: "sda".into(), class: Class::Rotational, ..Device::default() };
+    (Topology { host: "db1".into(), processors: 2, devices: vec![disk], ..Topology::default() }, frame)
+}
+
+fn judged(topology: &Topology, frames: &[Frame]) -> Verdict {
+    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], Options::default());
+    judge.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
+    frames.iter().for_each(|frame| judge.frame(frame));
+    judge.finish().remove(0)
+}
+
+fn mean(frames: &[Frame], counter: &str, instance: &str) -> f64 {
+    let mut sum = diskwright_base::Summary::default();
+    let mut value = None;
+    for frame in frames {
+        let plan = Plan::resolve(Catalogue::builtin(), frame.schema(), counter, instance).unwrap();
+        sum.add(&plan.summarise(frame, |_| true));
+        value = plan.value(&sum);
+    }
+    value.unwrap()
+}
+
+/// Feeds a recording to the store by remote write and reads it back.
+fn round_trip(store: &Running, flush: &str) {
+    let end_s = now_s() - 60;
+    let (topology, frame) = recording(end_s);
+    let mut feed = Feed::new();
+    feed.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+    let labels = vec![("instance".to_owned(), "db1".to_owned()), ("job".to_owned(), "diskwright".to_owned())];
+    let mut writer = RemoteWriter::start(store.store(), labels).unwrap();
+    for (at, tick) in frame.ticks().iter().enumerate() {
+        let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[at]).collect();
+        feed.tick(*tick, frame.schema(), &row);
+        writer.push(feed.shot());
+    }
+    writer.finish();
+    let fate = writer.fate();
+    assert_eq!(fate.lost.load(std::sync::atomic::Ordering::Relaxed), 0, "{:?}", fate.trouble.lock().unwrap());
+    let _ = store.store().get(flush, &[]);
+    let wanted = Wanted {
+        selector: Selector::parse("{instance=\"db1\"}").unwrap(),
+        by: "instance".into(),
+        from_ms: (end_s - TICKS * STEP_S) * 1000,
+        to_ms: end_s * 1000,
+        step_ms: None,
+    };
+    let (mut frames, mut read) = (Vec::new(), Topology::default());
+    let summary = host::read(&store.store(), &wanted, &mut |piece| {
+        match piece {
+            Piece::Frame(frame) => frames.push(frame.clone()),
+            Piece::Note(note) if note.kind == Note::TOPOLOGY => read = serde_json::from_str(&note.text).unwrap(),
+            Piece::Note(_) => {}
+        }
+        ControlFlow::Continue(())
+    });
+    let summary = summary.unwrap();
+    assert!(summary.ticks as i64 >= TICKS - 2, "{} ticks", summary.ticks);
+    assert_eq!(summary.foreign, 0);
+    let own = [frame];
+    for counter in ["reads_per_s", "avg_s_per_read", "avg_queue_length", "busy", "avg_bytes_per_transfer"] {
+        let id = format!("physical_disk.{counter}");
+        let (before, after) = (mean(&own, &id, "sda"), mean(&frames, &id, "sda"));
+        assert!((after / before - 1.0).abs() < 0.02, "{counter}: {before} became {after}");
+    }
+    assert_eq!(mean(&frames, "memory.total_bytes", ""), mean(&own, "memory.total_bytes", ""));
+    assert_eq!(read.device("sda").unwrap().class, Class::Rotational);
+    let (before, after) = (judged(&topology, &own), judged(&read, &frames));
+    assert_eq!(before.bottleneck.name(), "disk");
+    assert_eq!((after.bottleneck, after.instance), (before.bottleneck, before.instance));
+    assert_eq!(after.findings[0].rule, before.findings[0].rule);
+}
+
+#[test]
+fn what_prometheus_was_written_gives_the_same_verdict_back() {
+    if let Some(store) = prometheus() {
+        round_trip(&store, "/-/healthy");
+    }
+}
+
+#[test]
+fn what_victoria_metrics_was_written_gives_the_same_verdict_back() {
+    if let Some(store) = victoria_metrics() {
+        round_trip(&store, "/internal/force_flush");
+    }
+}
+
+#[test]
+fn a_small_fleet_is_ranked_by_what_is_true_of_it() {
+    let Some(running) = victoria_metrics() else { return };
+    let (hosts, ticks, end_s) = (10, 241, now_s());
+    let times = synthetic::timestamps((end_s - 240 * 15) * 1000, ticks, 15.0);
+    let store = running.store();
+    for host in 0..hosts {
+        let mut body = Vec::new();
+        synthetic::series(host, hosts, ticks, 15.0).iter().for_each(|s| synthetic::import_line(s, &times, &mut body));
+        store.send("/api/v1/import", &[], &body).unwrap();
+    }
+    store.get("/internal/force_flush", &[]).unwrap();
+    let selector = Selector::default();
+    let (from_ms, to_ms) = ((end_s - 3600) * 1000, end_s * 1000);
+    let wanted = Wanted { selector, by: "instance".into(), from_ms, to_ms, step_ms: Some(60_000) };
+    let counters = needed(Catalogue::builtin().counters().iter().map(|c| c.id.as_str()));
+    let fleet = Fleet::find(&store, wanted, &counters).unwrap();
+    assert_eq!((fleet.hosts.len(), fleet.scrape_ms(), fleet.grid.count), (hosts, 15_000, 60));
+    let mut seen = 0;
+    for chunk in fleet.chunks() {
+        for member in fleet.ask(&store, chunk).unwrap() {
+            let samples = member.samples.unwrap();
+            assert_eq!(samples.topology.processors, 2);
+            let number: usize = member.host[4..8].parse().unwrap();
+            let verdict = judged(&samples.topology, &[samples.frame]);
+            let truth = synthetic::trouble(number, hosts).bottleneck();
+            assert_eq!(verdict.bottleneck.name(), truth, "{}: {}", member.host, verdict.sentence);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, hosts);
+}
+
+#[test]
+fn promtool_takes_our_page() {
+    let series = Catalogue::builtin().counters().iter().map(|c| {
+        let instance = if c.object() == "memory" { "" } else { "one" };
+        Series { counter: c.id.clone(), instance: instance.into(), scale: 1.0 }
+    });
+    let schema = Arc::new(Schema { series: series.collect() });
+    let mut feed = Feed::new();
+    feed.tick(Tick { time_ns: 1_000_000_000, elapsed_ns: 1 }, &schema, &vec![1.5; schema.series.len()]);
+    let text = page(feed.shot());
+    let spawned = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = spawned else { return println!("skipped: promtool is not installed") };
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{said}");
+}
+
+#[test]
+fn the_pages_of_a_real_exporter_are_read() {
+    let exporter =
+        start("prometheus-node-exporter", "/metrics", |port, _| vec![format!("--web.listen-address={port}")]);
+    let Some(exporter) = exporter else { return };
+    let mut pages = Vec::new();
+    for _ in 0..3 {
+        pages.extend(exporter.store().get("/metrics", &[]).unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let mut input = diskwright_logs::Input::from_bytes("pages.prom", pages).unwrap();
+    let options = diskwright_logs::Options::default();
+    let summary = diskwright_logs::read(&mut input, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(summary.format, "prometheus-text");
+    assert!(summary.ticks >= 2 && summary.series - summary.foreign > 40, "{summary:?}");
+}
