@@ -106,3 +106,15 @@ pub fn sysstat_xml(data: &[u8]) {
 pub fn sysstat_text(data: &[u8]) {
     ["sar-text", "iostat-text", "sadf-rows", "vmstat-text"].iter().for_each(|id| foreign(id, data));
 }
+
+/// Any bytes as exposition pages.
+pub fn prometheus_text(data: &[u8]) {
+    foreign("prometheus-text", data);
+}
+
+/// Any bytes as answers of a store.
+pub fn prometheus_json(data: &[u8]) {
+    use diskwright_remote::answer::{Grid, matrix, names, series, usual_interval};
+    let _ = matrix(data, &Grid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100 });
+    let _ = (names(data), series(data), usual_interval(data));
+}

@@ -104,6 +104,17 @@ fn sysstat_takes_anything() {
 }
 
 #[test]
+fn prometheus_takes_anything() {
+    run(targets::prometheus_text, &foreign_logs(&["prometheus"]));
+    let whole = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
+        {"metric":{"instance":"a","device":"s\"da"},"values":[[1700000000,"1.5"],[1700000015,"NaN"]]},
+        {"metric":{},"value":[1700000030.123,"+Inf"]}]}}"#;
+    let names = br#"{"status":"success","data":["node_load1","node_\u00e4"]}"#;
+    let series = br#"{"status":"success","data":[{"__name__":"node_load1","instance":"a"}]}"#;
+    run(targets::prometheus_json, &[whole.to_vec(), names.to_vec(), series.to_vec()]);
+}
+
+#[test]
 fn log_reader_takes_anything() {
     let log = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-log");
     let _ = fs::remove_dir_all(&log);

@@ -66,8 +66,7 @@ fn utc_offset(text: &str) -> Result<i32, String> {
 /// Reads a foreign log into a log of ours in `to`, which is made or appended
 /// to. What was read before an error is kept, and the error becomes one of the
 /// things that were left out; it is an error only where nothing was read.
-pub fn import(file: &Path, reading: &Reading, to: &Path) -> Result<Summary, Failure> {
-    let mut input = Input::open(file)?;
+pub fn import_input(file: &Path, mut input: Input, reading: &Reading, to: &Path) -> Result<Summary, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // the first asks, so that a half-made log is put away; the second kills

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_logs::{Skipped, Summary};
+use diskwright_logs::{Input, Skipped, Summary, prometheus};
 use serde_json::{Value, json};
 
 use super::foreign::{self, Reading};
@@ -46,8 +46,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         summaries.push((&store, summary));
     }
-    for file in &arguments.file {
-        let summary = foreign::import(file, &arguments.reading, &arguments.to)?;
+    let mut pages = prometheus::joined(&arguments.file);
+    let files = if pages.is_some() { &arguments.file[..1] } else { &arguments.file[..] };
+    for file in files {
+        let input = pages.take().map_or_else(|| Input::open(file), Ok)?;
+        let summary = foreign::import_input(file, input, &arguments.reading, &arguments.to)?;
         if !arguments.json {
             foreign::tell_skipped(file, &summary);
             output::text(&line(file, &summary))?;

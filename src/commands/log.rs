@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use diskwright_base::{Device, Frame, Note, Topology};
 use diskwright_datastore::{Damage, Item, Reader, is_log};
+use diskwright_logs::{Input, prometheus};
 use tempfile::TempDir;
 
 use super::arrays::{self, Arrays, Described};
@@ -88,7 +89,10 @@ impl Logs {
     /// into one of ours first, which goes away with the value.
     pub fn open(paths: &[PathBuf], window: &Window) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
-        let mut sources = paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?;
+        let mut sources = match prometheus::joined(paths) {
+            Some(pages) => vec![open_foreign(&paths[0], pages, &window.reading)?],
+            None => paths.iter().map(|path| open(path, &window.reading)).collect::<Result<Vec<_>, _>>()?,
+        };
         sources.sort_by_key(|s| s.range);
         Logs::of(sources, window, &described)
     }
@@ -184,8 +188,13 @@ fn open(path: &Path, reading: &Reading) -> Result<Source, Failure> {
         let range = Reader::open(path)?.range()?.ok_or_else(no_tick)?;
         return Ok(Source { path: path.to_owned(), range, _made: None });
     }
+    open_foreign(path, Input::open(path)?, reading)
+}
+
+fn open_foreign(path: &Path, input: Input, reading: &Reading) -> Result<Source, Failure> {
+    let no_tick = || Failure::Failed(format!("{}: no tick in it", path.display()));
     let made = tempfile::Builder::new().prefix("diskwright-").tempdir()?;
-    let summary = foreign::import(path, reading, made.path())?;
+    let summary = foreign::import_input(path, input, reading, made.path())?;
     foreign::tell_skipped(path, &summary);
     let range = Reader::open(made.path())?.range()?.ok_or_else(no_tick)?;
     Ok(Source { path: made.path().to_owned(), range, _made: Some(made) })

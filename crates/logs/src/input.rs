@@ -89,6 +89,21 @@ impl Input {
         Ok(Input { stream: Box::new(Cursor::new(head.clone()).chain(stream)), name, path, head, bytes, taken })
     }
 
+    /// Several inputs read as one, each behind the text that `before` makes of it.
+    pub fn joined(inputs: Vec<Input>, before: impl Fn(&Input) -> String) -> Result<Input, LogError> {
+        let name = match inputs.as_slice() {
+            [one] => one.name.clone(),
+            all => format!("{} and {} more", all.first().map_or("-", |i| &i.name), all.len().saturating_sub(1)),
+        };
+        let bytes = inputs.iter().map(|i| i.bytes).sum();
+        let mut stream: Box<dyn Read> = Box::new(io::empty());
+        for input in inputs {
+            let text = Cursor::new(before(&input).into_bytes());
+            stream = Box::new(stream.chain(text).chain(input));
+        }
+        Input::of(name, None, stream, bytes, Arc::default())
+    }
+
     /// What errors call it: the path as given, or `-`.
     pub fn name(&self) -> &str {
         &self.name

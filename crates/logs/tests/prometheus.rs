@@ -203,6 +203,26 @@ fn a_counter_that_began_anew_is_a_gap_and_is_told() {
 }
 
 #[test]
+fn files_of_a_page_each_are_one_log() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
+    std::fs::create_dir_all(&folder).unwrap();
+    let paths: Vec<_> = (0..3)
+        .map(|number| {
+            let path = folder.join(format!("{number}.prom"));
+            std::fs::write(&path, timed(number * 15) + if number == 1 { "broken\n" } else { "" }).unwrap();
+            path
+        })
+        .collect();
+    let mut input = diskwright_logs::prometheus::joined(&paths).unwrap();
+    let summary = read(&mut input, &Options::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(summary.ticks, 3);
+    let skipped = &summary.skipped[0].at;
+    assert!(skipped.ends_with("1.prom: line 28"), "{:?}", summary.skipped);
+    assert!(diskwright_logs::prometheus::joined(&paths[..1]).is_none());
+    assert!(diskwright_logs::prometheus::joined(&[paths[0].clone(), folder]).is_none());
+}
+
+#[test]
 fn no_input_is_too_broken_to_survive() {
     let whole = [timed(0), timed(15)].concat();
     for cut in (0..whole.len()).step_by(7) {

@@ -9,7 +9,7 @@
 //! - `feed`, `write`, `serve`: the other way: a recorder's ticks as named series,
 //!   to a store by remote write, or for a scraper at `/metrics`.
 
-mod answer;
+pub mod answer;
 mod client;
 mod error;
 pub mod feed;

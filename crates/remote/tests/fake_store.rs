@@ -66,7 +66,8 @@ const LONG: Duration = Duration::from_secs(30);
 fn bad_days_are_told_in_the_stores_own_words() {
     let huge = format!("{{\"status\":\"success\",\"data\":[{}]}}", "{\"a\":\"b\"},".repeat(5_000));
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nConnection: close\r\n\r\n{\"status\":\"succ".to_vec();
-    let cases: [(&str, Option<Vec<u8>>, &[&str]); 9] = [
+    type Case = (&'static str, Option<Vec<u8>>, &'static [&'static str]);
+    let cases: [Case; 9] = [
         (
             "422",
             http(

@@ -29,7 +29,7 @@ pub(crate) struct Sample<'a> {
 
 /// Reads a line, or says what is wrong with it.
 pub(crate) fn parse(line: &str) -> Result<Line<'_>, &'static str> {
-    let line = line.trim_matches([' ', '\t', '\r', '\u{feff}']);
+    let line = line.trim_matches([' ', '\t', '\r', '\n', '\u{feff}']);
     if line.is_empty() {
         return Ok(Line::Nothing);
     }
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn comments() {
         assert_eq!(parse("# TYPE a counter"), Ok(Line::Type { metric: "a", kind: "counter" }));
-        assert_eq!(parse("# EOF"), Ok(Line::End));
+        assert_eq!(parse("# EOF\r\n"), Ok(Line::End));
         assert_eq!(parse("# HELP a what it is"), Ok(Line::Nothing));
-        assert_eq!(parse("\r"), Ok(Line::Nothing));
+        assert_eq!(parse("\r\n"), Ok(Line::Nothing));
     }
 }

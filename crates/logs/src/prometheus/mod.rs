@@ -11,4 +11,4 @@ mod text;
 pub use machine::Machine;
 pub use names::{Facts, How, Source, Vocabulary};
 pub use targets::{Place, Targets};
-pub use text::TEXT;
+pub use text::{TEXT, joined};

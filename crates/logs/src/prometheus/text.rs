@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -25,6 +26,30 @@ pub const TEXT: Format = Format {
     recognise,
     read,
 };
+
+/// Begins the line that [`joined`] puts before each file: its time, and its name.
+const FILE_LINE: &str = "# diskwright file ";
+
+/// Several files of one page each, or more, as one log in the order given;
+/// `None` where any of them is something else, or there is one alone.
+pub fn joined(paths: &[PathBuf]) -> Option<Input> {
+    // standard input can be opened but once
+    if paths.len() < 2 || !paths.iter().all(|path| path.is_file()) {
+        return None;
+    }
+    let inputs: Vec<Input> = paths.iter().map(|p| Input::open(p).ok()).collect::<Option<_>>()?;
+    if !inputs.iter().all(|input| recognise(&input.head())) {
+        return None;
+    }
+    let line = |input: &Input| format!("\n# EOF\n{FILE_LINE}{} {}\n", modified(input).unwrap_or(0), input.name());
+    Input::joined(inputs, line).ok()
+}
+
+/// When a file was last written, nanoseconds since 1970.
+fn modified(input: &Input) -> Option<i64> {
+    let time = input.path()?.metadata().ok()?.modified().ok()?;
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
+}
 
 /// Series that are followed at most.
 const MOST_SERIES: usize = 50_000;
@@ -49,10 +74,9 @@ fn recognise(head: &Head<'_>) -> bool {
 }
 
 fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
-    let modified = input.path().and_then(|p| p.metadata().ok()).and_then(|m| m.modified().ok());
-    let modified = modified.and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+    let modified = modified(input);
     let file = input.name().to_owned();
-    let mut pages = Pages::new(file.clone(), options, modified.map(|t| t.as_nanos() as i64), batch);
+    let mut pages = Pages::new(file.clone(), options, modified, batch);
     let mut reader = BufReader::with_capacity(1 << 16, input);
     let mut line = Vec::new();
     let mut number = 0_u64;
@@ -63,14 +87,18 @@ fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(
             break;
         }
         number += 1;
+        if pages.begin_file(&line)? {
+            number = 0;
+            continue;
+        }
         if line.len() == LONGEST_LINE && line.last() != Some(&b'\n') {
-            pages.batch.skip(format!("line {number}"), "a line longer than 1 MiB");
+            pages.batch.skip(format!("{}line {number}", pages.place), "a line longer than 1 MiB");
             skip_line(&mut reader).map_err(|e| LogError::io(&file, e))?;
             continue;
         }
         match std::str::from_utf8(&line) {
             Ok(text) => pages.line(number, text)?,
-            Err(_) => pages.batch.skip(format!("line {number}"), "no UTF-8"),
+            Err(_) => pages.batch.skip(format!("{}line {number}", pages.place), "no UTF-8"),
         }
         if pages.batch.is_stopped() {
             return Ok(());
@@ -125,6 +153,10 @@ struct Pages<'b, 'a> {
     schema: Arc<Schema>,
     machine: Machine,
     page: u64,
+    /// The file among several, for places.
+    place: String,
+    /// No page of this file was finished yet, so that its own time counts.
+    fresh: bool,
     /// The first series of this page.
     first: Option<usize>,
     stamp_ns: Option<i64>,
@@ -148,12 +180,26 @@ impl<'b, 'a> Pages<'b, 'a> {
             schema: Arc::default(),
             machine: Machine::default(),
             page: 1,
+            place: String::new(),
+            fresh: true,
             first: None,
             stamp_ns: None,
             clock_ns: None,
             last_ns: None,
             only: None,
         }
+    }
+
+    /// True for the line before each file of several.
+    fn begin_file(&mut self, line: &[u8]) -> Result<bool, LogError> {
+        let Some(rest) = line.strip_prefix(FILE_LINE.as_bytes()) else { return Ok(false) };
+        self.finish_page()?;
+        let text = String::from_utf8_lossy(rest);
+        let (time, name) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+        self.modified_ns = time.parse().ok().filter(|t| *t > 0);
+        self.place = format!("{name}: ");
+        self.fresh = true;
+        Ok(true)
     }
 
     fn line(&mut self, number: u64, text: &str) -> Result<(), LogError> {
@@ -168,7 +214,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             }
             Ok(Line::Sample(sample)) => self.sample(number, &sample),
             Err(because) => {
-                self.batch.skip(format!("line {number}"), because);
+                self.batch.skip(format!("{}line {number}", self.place), because);
                 Ok(())
             }
         }
@@ -178,13 +224,13 @@ impl<'b, 'a> Pages<'b, 'a> {
         let at = match self.by_key.get(sample.key) {
             Some(&at) => at,
             None if self.raws.len() >= MOST_SERIES => {
-                self.batch.skip(format!("line {number}"), "more series than are followed (50000)");
+                self.batch.skip(format!("{}line {number}", self.place), "more series than are followed (50000)");
                 return Ok(());
             }
             None => match self.add_series(sample) {
                 Ok(at) => at,
                 Err(because) => {
-                    self.batch.skip(format!("line {number}"), because);
+                    self.batch.skip(format!("{}line {number}", self.place), because);
                     return Ok(());
                 }
             },
@@ -192,7 +238,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         if self.raws[at].page == self.page {
             // the page's first series again: the next page begins
             if self.first != Some(at) {
-                self.batch.skip(format!("line {number}"), "a series twice in one page");
+                self.batch.skip(format!("{}line {number}", self.place), "a series twice in one page");
                 return Ok(());
             }
             self.finish_page()?;
@@ -202,7 +248,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         (raw.before, raw.page_before) = (raw.value, raw.page);
         (raw.value, raw.page) = (sample.value, self.page);
         if sample.value.is_infinite() {
-            self.batch.skip(format!("line {number}"), "an infinite value");
+            self.batch.skip(format!("{}line {number}", self.place), "an infinite value");
             self.raws[at].value = f64::NAN;
         }
         self.stamp_ns = self.stamp_ns.max(sample.time_ns);
@@ -268,6 +314,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
         self.last_ns = Some(self.last_ns.map_or(time_ns, |last| last.max(time_ns)));
         self.page += 1;
+        self.fresh = false;
         (self.first, self.stamp_ns, self.clock_ns) = (None, None, None);
         Ok(())
     }
@@ -287,6 +334,10 @@ impl<'b, 'a> Pages<'b, 'a> {
         match (self.last_ns, self.interval_ns) {
             (Some(last), Some(interval)) => Ok(last.saturating_add(interval)),
             (None, _) => Ok(self.modified_ns.unwrap_or(0)),
+            // one page a file: the files' own times tell them apart
+            (Some(last), None) if self.fresh && self.modified_ns.is_some_and(|time| time > last) => {
+                Ok(self.modified_ns.unwrap_or(last))
+            }
             (Some(_), None) => Err(LogError::Needs {
                 file: self.file.clone(),
                 because: "its pages do not say when they were scraped".into(),
