@@ -68,3 +68,60 @@ fn memory_and_processors_of_the_others() {
     assert!(near(mean("mpstat-json.json", "processor.idle", "cpu1"), 0.738));
     assert!(near(mean("vmstat-text.txt", "system.blocked", ""), 9.0));
 }
+
+/// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
+const ROUNDS: u64 = 150;
+
+fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
+    let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut roll = |sides: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % sides.max(1) as u64) as usize
+    };
+    let mut data = seed.to_vec();
+    for _ in 0..=roll(4) {
+        let at = roll(data.len());
+        match roll(5) {
+            0 if round.is_multiple_of(3) => data.truncate(at),
+            1 if at < data.len() => data[at] ^= 1 << roll(8),
+            2 => data.insert(at, b"\0\xff9-\"[{<;,\n\t"[roll(12)]),
+            3 => drop(data.drain(at..(at + roll(60)).min(data.len()))),
+            _ => data.splice(at..at, b"18446744073709551616".iter().copied()).for_each(drop),
+        }
+    }
+    data
+}
+
+#[test]
+fn nothing_is_too_broken_to_survive() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let families =
+        ["sadf-json", "iostat-json", "mpstat-json", "sadf-xml", "sadf-rows", "sar-text", "iostat-text", "vmstat-text"];
+    let options = Options { utc_offset_s: None, host: None, interval: Some(std::time::Duration::from_secs(1)) };
+    for id in families {
+        let format = diskwright_logs::FORMATS.iter().find(|f| f.id == id).unwrap();
+        let fixtures = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path());
+        for path in fixtures.filter(|p| p.file_name().unwrap().to_string_lossy().starts_with(id)) {
+            let seed = std::fs::read(&path).unwrap();
+            for round in 0..ROUNDS {
+                let mut last = i64::MIN;
+                let mut sink = |piece: Piece<'_>| {
+                    if let Piece::Frame(frame) = piece {
+                        for tick in frame.ticks() {
+                            assert!(tick.time_ns > last, "{id}, round {round}: out of order");
+                            last = tick.time_ns;
+                        }
+                    }
+                    ControlFlow::Continue(())
+                };
+                let mut input = Input::from_bytes("x", mutated(&seed, round)).unwrap();
+                let mut batch = diskwright_logs::Batch::new(format.id, &mut sink);
+                // an error is an answer, too
+                let _ = (format.read)(&mut input, &options, &mut batch);
+                let _ = batch.finish("x");
+            }
+        }
+    }
+}

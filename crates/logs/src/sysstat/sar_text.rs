@@ -107,7 +107,7 @@ impl Log<'_, '_> {
             return Ok(());
         }
         let Some((clock, taken)) = time::time_of_day(&words) else {
-            let is_average = words.iter().take(2).any(|w| w.ends_with(':'));
+            let is_average = words.iter().take(2).any(|w| w.ends_with([':', '：']));
             if !is_average {
                 self.skip("neither a heading nor a row that begins with a time");
             }

@@ -14,6 +14,9 @@ use crate::batch::Batch;
 const MOST_SERIES: usize = 200_000;
 /// Names that are remembered at most, before all are forgotten and learnt anew.
 const MOST_NAMES: usize = 400_000;
+/// Series that a tick may lack before it is worth to begin anew with those it
+/// has: instances that come and go would make every row longer.
+const SPARSE: usize = 2000;
 /// What is left out and not told yet, at most.
 const MOST_LEFT_OUT: usize = 1000;
 /// No rate, size or share is larger.
@@ -41,6 +44,8 @@ pub struct Shaper {
     pub generation: u32,
     /// The tick's values; `NaN` where there is none.
     pub row: Vec<f64>,
+    /// Values in the row that was handed over last.
+    filled: usize,
     scratch: Vec<u8>,
     left_out: Vec<(String, &'static str)>,
 }
@@ -57,6 +62,7 @@ impl Shaper {
             is_stale: false,
             generation: 0,
             row: Vec::new(),
+            filled: 0,
             scratch: Vec::new(),
             left_out: Vec::new(),
         }
@@ -145,6 +151,7 @@ impl Shaper {
         if self.series.is_empty() {
             return;
         }
+        self.filled = self.row.iter().filter(|v| !v.is_nan()).count();
         batch.tick(&self.schema, time_ns, elapsed_ns, &self.row);
         self.clear();
     }
@@ -152,7 +159,8 @@ impl Shaper {
     /// Forgets all names when there are too many of them, which numbers the
     /// columns anew. Between ticks, where no column is remembered.
     pub fn tidy(&mut self) {
-        if self.by_name.len() > MOST_NAMES || self.series.len() >= MOST_SERIES {
+        let is_sparse = self.series.len() > SPARSE + 4 * self.filled;
+        if self.by_name.len() > MOST_NAMES || self.series.len() >= MOST_SERIES || is_sparse {
             self.forget();
         }
     }
