@@ -7,7 +7,8 @@
 //!
 //! The log lies in memory (/dev/shm) unless `--dir` says otherwise: it is the
 //! processor's time that is measured, the system's included. With `--tiny`,
-//! and when `cargo test` runs it, the numbers mean nothing.
+//! and when `cargo test` runs it, the numbers mean nothing. `--keep DIR` only
+//! writes a wide, mixed log to DIR, for other benchmarks (`benches/export`).
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -31,6 +32,10 @@ fn main() {
     let base = value("--dir").map_or(base, PathBuf::from);
     let work = base.join(format!("diskwright-bulk-{}", std::process::id()));
     fs::create_dir_all(&work).expect("a temporary folder");
+    if let Some(keep) = value("--keep") {
+        write(Path::new(keep), &frame(1100, 953, mixed), if tiny { 1 } else { 20 });
+        return;
+    }
     println!("# bulk import: million cells a second of processor time, best of some; bytes a cell");
     println!(
         "{:<10} {:>7} {:>8} {:>8} {:>8} {:>10} {:>10}",
@@ -102,24 +107,29 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// The same cells again and again, later each time.
+fn write(log: &Path, frame: &Frame, rounds: usize) {
+    let mut shifted = frame.clone();
+    let mut writer = Writer::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
+    for round in 0..rounds {
+        let later = |tick: &Tick| Tick { time_ns: tick.time_ns + round as i64 * 1_000_000_000_000, ..*tick };
+        let ticks: Vec<Tick> = frame.ticks().iter().map(later).collect();
+        shifted.set_ticks(&ticks);
+        writer.push_frame(&shifted).expect("there is room");
+    }
+    writer.close().expect("there is room");
+}
+
 fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) {
     let width = frame.schema().series.len();
     let cells = (width * frame.ticks().len() * rounds) as f64;
     let log = work.join("log");
     let (mut writing, mut reading) = (f64::MAX, f64::MAX);
     let mut bytes = 0;
-    let mut shifted = frame.clone();
     for _ in 0..times {
         let _ = fs::remove_dir_all(&log);
         let start = processor_s();
-        let mut writer = Writer::create_or_append(&log, WriterOptions::bulk()).expect("a log can be made");
-        for round in 0..rounds {
-            let later = |tick: &Tick| Tick { time_ns: tick.time_ns + round as i64 * 1_000_000_000_000, ..*tick };
-            let ticks: Vec<Tick> = frame.ticks().iter().map(later).collect();
-            shifted.set_ticks(&ticks);
-            writer.push_frame(&shifted).expect("there is room");
-        }
-        writer.close().expect("there is room");
+        write(&log, frame, rounds);
         writing = writing.min(processor_s() - start);
         bytes = fs::read_dir(&log).expect("the log").flatten().map(|e| e.metadata().map_or(0, |m| m.len())).sum();
         let start = processor_s();
