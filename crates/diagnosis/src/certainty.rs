@@ -4,7 +4,7 @@ use diskwright_base::Note;
 use diskwright_base::units::display;
 
 use crate::judge::Judge;
-use crate::rule::Bottleneck;
+use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, Unjudged};
 
 /// Share of steal time from which latencies and processor figures are doubtful.
@@ -113,6 +113,16 @@ fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[U
     if all > 0.0 { open / all } else { 0.0 }
 }
 
+/// Share, by weight, of the rules that blame something and could be judged.
+fn share_judged(judge: &Judge, pack: usize, unjudged: &[Unjudged]) -> f64 {
+    let asked =
+        |r: &&Rule| r.roles.is_empty() || judge.options.role.as_ref().is_some_and(|role| r.roles.contains(role));
+    let rules = || judge.packs[pack].rules.iter().filter(|r| r.bottleneck != Bottleneck::None).filter(asked);
+    let all: f64 = rules().map(|r| r.weight).sum();
+    let open: f64 = rules().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
+    if all > 0.0 { 1.0 - open / all } else { 1.0 }
+}
+
 /// From 0 to 1: how strong the verdict is by itself and against the next one,
 /// lowered by few ticks, by suspects that could not be judged, by steal time
 /// and gaps.
@@ -148,6 +158,10 @@ pub(crate) fn confidence(
     }
     if judge.notes.gaps > 0 {
         confidence *= 0.95;
+    }
+    if bottleneck == Bottleneck::None {
+        // no surer than what was looked at allows: nothing, where no rule could be judged
+        confidence = confidence.min(share_judged(judge, pack, unjudged).max(0.0).sqrt());
     }
     confidence.clamp(0.0, 1.0)
 }

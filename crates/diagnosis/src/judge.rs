@@ -233,6 +233,9 @@ fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, numb
 const LIGHT_QUEUE: f64 = 0.5;
 /// Requests outstanding above which it counts as busy.
 const BUSY_QUEUE: f64 = 1.0;
+/// Longer ticks than these say nothing of steadiness: means over minutes are
+/// smooth whatever the load is.
+const LONGEST_STEADY_NS: u64 = 60_000_000_000;
 
 fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Columns<'_>, times: &Times) {
     let (queue, value) = (columns.of(plan.queue), columns.of(plan.value));
@@ -243,7 +246,7 @@ fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Columns<'_>, 
             Pseudo::LightLoad if !gap && length <= LIGHT_QUEUE => {
                 statistic.sums.one(times.number + at, value.values[at], value.weights[at]);
             }
-            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE => {
+            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE && times.ns[at] <= LONGEST_STEADY_NS => {
                 let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
                 statistic.spread.held(value.values[at], value.weights[at], days);
             }

@@ -190,7 +190,8 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "",
         "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more \
          than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are \
-         left out. No value below five such ticks.",
+         left out. No value below five such ticks, nor where ticks are longer than a minute: means over minutes are \
+         smooth whatever the load is.",
     ),
 ];
 

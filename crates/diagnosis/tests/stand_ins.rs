@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use diskwright_base::Note;
+use diskwright_base::{Class, Level, Note};
 use diskwright_diagnosis::missing::Source;
 use diskwright_diagnosis::{Judge, Verdict, packs};
 
@@ -114,4 +114,52 @@ fn what_is_missing_is_told_in_the_words_of_the_logs_maker() {
     assert!(verdict.missing.never.iter().any(|n| n.contains("pressure.memory_some")), "{:?}", verdict.missing.never);
     let ours = recording.by_default();
     assert_eq!(ours.missing.source, Source::Live);
+}
+
+/// What most Windows loggers are told to record: nothing of who waits but the
+/// reads and their time.
+#[test]
+fn reads_that_wait_are_seen_in_rates_and_times() {
+    let log = |reads: f64| {
+        Recording::new(40)
+            .every(15)
+            .with("physical_disk.avg_queue_length", "0 C:", |_| 4.0)
+            .with("physical_disk.avg_s_per_transfer", "0 C:", |_| 0.015)
+            .with("physical_disk.avg_s_per_read", "0 C:", |_| 0.015)
+            .with("physical_disk.reads_per_s", "0 C:", move |_| reads)
+            .by_default()
+    };
+    assert_eq!(log(100.0).findings[0].rule, "disk.saturated", "1.5 reads outstanding");
+    assert!(log(50.0).findings.is_empty(), "0.75");
+}
+
+#[test]
+fn a_log_that_cannot_say_who_waits_is_told_so() {
+    let log = |latency: f64| {
+        Recording::new(40).every(15).with("physical_disk.avg_queue_length", "hda", |_| 4.0).with(
+            "physical_disk.avg_s_per_transfer",
+            "hda",
+            move |_| latency,
+        )
+    };
+    let verdict = log(0.021).by_default();
+    assert_eq!((verdict.bottleneck.name(), verdict.findings[0].rule.as_str()), ("disk", "disk.saturated-unseen"));
+    assert!(log(0.02).by_default().findings.is_empty());
+    let known = log(0.021).topology(array(2, Class::Flash, Level::Raid0));
+    let flash = known.with("physical_disk.avg_queue_length", "sda", |_| 4.0);
+    let flash = flash.with("physical_disk.avg_s_per_transfer", "sda", |_| 0.021).by_default();
+    assert!(flash.findings.iter().all(|f| f.instance == "hda"), "what is known is judged by its own rules");
+}
+
+/// A pack that could judge next to nothing has not ruled anything out.
+#[test]
+fn nothing_found_is_no_surer_than_what_was_looked_at() {
+    let recording = Recording::new(40).with("processor.user", "_total", |_| 0.1);
+    for verdict in recording.judge(packs::all().unwrap(), recording.options(), 40) {
+        let pack = packs::builtin(&verdict.pack).unwrap().unwrap();
+        let blaming = |id: &str| pack.rule(id).is_some_and(|r| r.weight > 0.0 && r.bottleneck.name() != "none");
+        let open = verdict.unjudged.iter().filter(|u| blaming(&u.rule)).count();
+        let all = pack.rules.iter().filter(|r| blaming(&r.id)).count();
+        assert!(open > 0 && verdict.confidence < 0.5, "{}: {open} of {all}, {}", verdict.pack, verdict.confidence);
+    }
 }

@@ -125,3 +125,20 @@ fn one_tick_of_unknown_length_is_no_stretch() {
         assert!(verdict.findings.is_empty(), "{}", verdict.pack);
     }
 }
+
+/// A load that wavers by a tenth from second to second is flat in means of
+/// minutes; that is no cap.
+#[test]
+fn a_plateau_of_long_ticks_is_no_cap() {
+    for (tick_s, found) in [(1, true), (60, true), (300, false), (600, false)] {
+        let queue = |i: usize| if i % 20 < 4 { 0.2 } else { 8.0 };
+        let rate = |i: usize| if i % 20 < 4 { 100.0 } else { 1000.0 };
+        let recording = Recording::new(200)
+            .every(tick_s)
+            .with("physical_disk.avg_queue_length", "sda", queue)
+            .with("physical_disk.transfers_per_s", "sda", rate)
+            .with("physical_disk.avg_s_per_transfer", "sda", move |i| if i % 20 < 4 { 0.0002 } else { 0.008 });
+        let capped = recording.by_default().findings.iter().any(|f| f.rule == "throttle.volume-cap");
+        assert_eq!(capped, found, "ticks of {tick_s} s");
+    }
+}
