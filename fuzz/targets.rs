@@ -118,3 +118,8 @@ pub fn prometheus_json(data: &[u8]) {
     let _ = matrix(data, &Grid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100 });
     let _ = (names(data), series(data), usual_interval(data));
 }
+
+/// Any bytes as a binary log of Windows Performance Monitor.
+pub fn perfmon_blg(data: &[u8]) {
+    foreign("perfmon-blg", data);
+}

@@ -4,6 +4,9 @@
 #[path = "../fuzz/targets.rs"]
 mod targets;
 
+#[path = "../crates/logs/tests/blg_encoder/mod.rs"]
+mod blg_encoder;
+
 use std::fs;
 use std::process::Command;
 
@@ -134,11 +137,16 @@ fn log_reader_takes_anything() {
 
 #[test]
 fn pcp_archive_takes_anything() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/data");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");
     let part = |name: &str| {
         let bytes = fs::read(format!("{data}/{name}")).expect("readable");
         [&(bytes.len() as u16).to_be_bytes(), bytes.as_slice()].concat()
     };
     let seed = |name: &str| [part(&format!("{name}.meta")), part(&format!("{name}.0"))].concat();
-    run(targets::pcp_archive, &[seed("recorded-v2"), seed("recorded-v3")]);
+    run(targets::pcp_archive, &[seed("pcp_v2"), seed("pcp_v3")]);
+}
+
+#[test]
+fn perfmon_blg_takes_anything() {
+    run(targets::perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
 }

@@ -11,6 +11,7 @@ mod input;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
+mod perfmon_blg;
 pub mod prometheus;
 mod skips;
 mod sysstat;
@@ -66,6 +67,7 @@ pub struct Format {
 /// All formats, in the order in which they are tried.
 pub const FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
+    &perfmon_blg::FORMAT,
     &prometheus::TEXT,
     &sysstat::SADF_JSON,
     &sysstat::SADF_XML,

@@ -265,16 +265,17 @@ fn an_archive_can_be_cut_anywhere() {
     }
 }
 
+/// Every other byte of each version's files.
 #[test]
 fn no_byte_is_believed() {
     for version in [2, 3] {
         let example = example(version);
-        for at in 0..example.volume.len() {
+        for at in (usize::from(version)..example.volume.len()).step_by(2) {
             let mut volume = example.volume.clone();
             volume[at] = [0x00, 0x7f, 0xff, 0x04][at % 4] ^ u8::from(at % 8 == 3);
             let _ = bytes(&example.meta, &[&volume]);
         }
-        for at in 0..example.meta.len() {
+        for at in (usize::from(version)..example.meta.len()).step_by(2) {
             let mut meta = example.meta.clone();
             meta[at] = [0x00, 0x7f, 0xff, 0x04][at % 4] ^ u8::from(at % 8 == 3);
             let _ = bytes(&meta, &[&example.volume]);
@@ -371,7 +372,7 @@ fn pcps_own_tools_say_the_same_of_our_archives() {
 /// Recorded with pmlogger (PCP 6.0) on a quiet virtual machine, label and help
 /// texts taken out.
 fn recorded(version: u8) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/recorded-v{version}"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/pcp_v{version}"))
 }
 
 #[test]

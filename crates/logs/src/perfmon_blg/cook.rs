@@ -1,0 +1,254 @@
+//! From raw counts to what a counter says, by its type. The types and their
+//! formulas are those of winperf.h's public documentation and of the pages
+//! "WMI Performance Counter Types" and "Windows Performance Counter Types"
+//! (Microsoft Learn). N is the raw value, D the time (or the counter's own
+//! timestamp), F the ticks of that time a second, B the base.
+
+/// How a type is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recipe {
+    /// N.
+    Level,
+    /// N as a floating point number.
+    Double,
+    /// 100 N / B, both of now.
+    Fraction,
+    /// N1 - N0.
+    Delta,
+    /// (N1 - N0) / ((D1 - D0) / F).
+    Rate,
+    /// 100 (N1 - N0) / (D1 - D0).
+    Timer,
+    /// 100 (1 - (N1 - N0) / (D1 - D0)).
+    TimerInverse,
+    /// 100 (N1 - N0) / (D1 - D0) / B1.
+    MultiTimer,
+    /// 100 (B1 - (N1 - N0) / (D1 - D0)) / B1.
+    MultiTimerInverse,
+    /// ((N1 - N0) / F) / (B1 - B0).
+    AverageTimer,
+    /// (N1 - N0) / (B1 - B0).
+    Average,
+    /// 100 (N1 - N0) / (B1 - B0).
+    SampleFraction,
+    /// (N1 - N0) / (D1 - D0).
+    Queue,
+    /// (D1 - N1) / F.
+    Elapsed,
+}
+
+/// What stands beside the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Second {
+    Nothing,
+    /// The performance counter's ticks.
+    PerfTime,
+    /// The system's time in 100 ns.
+    Time100,
+    /// A time of the object's own.
+    ObjectTime,
+    /// The counter that follows.
+    Base,
+}
+
+/// A type that is understood.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub code: u32,
+    pub recipe: Recipe,
+    pub second: Second,
+}
+
+const fn of(code: u32, recipe: Recipe, second: Second) -> Type {
+    Type { code, recipe, second }
+}
+
+/// All types that are understood. `PERF_COUNTER_MULTI_TIMER` and its inverse
+/// are not: their published formula divides by a time base without saying
+/// what the value counts.
+const TYPES: &[Type] = &[
+    of(0x0000_0000, Recipe::Level, Second::Nothing),         // RAWCOUNT_HEX
+    of(0x0000_0100, Recipe::Level, Second::Nothing),         // LARGE_RAWCOUNT_HEX
+    of(0x0001_0000, Recipe::Level, Second::Nothing),         // RAWCOUNT
+    of(0x0001_0100, Recipe::Level, Second::Nothing),         // LARGE_RAWCOUNT
+    of(0x0002_0000, Recipe::Double, Second::Nothing),        // DOUBLE_RAW
+    of(0x0040_0400, Recipe::Delta, Second::Nothing),         // DELTA
+    of(0x0040_0500, Recipe::Delta, Second::Nothing),         // LARGE_DELTA
+    of(0x0041_0400, Recipe::Rate, Second::PerfTime),         // SAMPLE_COUNTER
+    of(0x0045_0400, Recipe::Queue, Second::PerfTime),        // QUEUELEN_TYPE
+    of(0x0045_0500, Recipe::Queue, Second::PerfTime),        // LARGE_QUEUELEN_TYPE
+    of(0x0055_0500, Recipe::Queue, Second::Time100),         // 100NS_QUEUELEN_TYPE
+    of(0x0065_0500, Recipe::Queue, Second::ObjectTime),      // OBJ_TIME_QUEUELEN_TYPE
+    of(0x1041_0400, Recipe::Rate, Second::PerfTime),         // COUNTER
+    of(0x1041_0500, Recipe::Rate, Second::PerfTime),         // BULK_COUNT
+    of(0x2002_0400, Recipe::Fraction, Second::Base),         // RAW_FRACTION
+    of(0x2002_0500, Recipe::Fraction, Second::Base),         // LARGE_RAW_FRACTION
+    of(0x2041_0500, Recipe::Timer, Second::PerfTime),        // TIMER
+    of(0x2047_0500, Recipe::Timer, Second::Base),            // PRECISION_SYSTEM_TIMER
+    of(0x2051_0500, Recipe::Timer, Second::Time100),         // 100NSEC_TIMER
+    of(0x2057_0500, Recipe::Timer, Second::Base),            // PRECISION_100NS_TIMER
+    of(0x2061_0500, Recipe::Timer, Second::ObjectTime),      // OBJ_TIME_TIMER
+    of(0x2067_0500, Recipe::Timer, Second::Base),            // PRECISION_OBJECT_TIMER
+    of(0x20c2_0400, Recipe::SampleFraction, Second::Base),   // SAMPLE_FRACTION
+    of(0x2141_0500, Recipe::TimerInverse, Second::PerfTime), // TIMER_INV
+    of(0x2151_0500, Recipe::TimerInverse, Second::Time100),  // 100NSEC_TIMER_INV
+    of(0x2251_0500, Recipe::MultiTimer, Second::Time100),    // 100NSEC_MULTI_TIMER
+    of(0x2351_0500, Recipe::MultiTimerInverse, Second::Time100), // 100NSEC_MULTI_TIMER_INV
+    of(0x3002_0400, Recipe::AverageTimer, Second::Base),     // AVERAGE_TIMER
+    of(0x3024_0500, Recipe::Elapsed, Second::ObjectTime),    // ELAPSED_TIME
+    of(0x4002_0500, Recipe::Average, Second::Base),          // AVERAGE_BULK
+];
+
+/// A type by its code.
+pub(super) fn known(code: u32) -> Option<Type> {
+    TYPES.iter().find(|t| t.code == code).copied()
+}
+
+/// True for what only serves another counter (sample, average, raw and multi
+/// bases, timestamps) or holds nothing.
+pub(super) fn is_base(code: u32) -> bool {
+    const BASES: [u32; 7] = [0x4003_0401, 0x4003_0402, 0x4003_0403, 0x4003_0500, 0x4003_0503, 0x4203_0500, 0x4000_0200];
+    BASES.contains(&code)
+}
+
+/// A value as it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Raw {
+    /// N.
+    pub value: u64,
+    /// D or B, by the type.
+    pub second: u64,
+    /// F.
+    pub frequency: f64,
+    /// B of the multi timers; 0 where there is none.
+    pub multi: u32,
+}
+
+/// Growth of a count; 32-bit ones wrap. `None` where it went back.
+fn grown(now: u64, before: u64, is_narrow: bool) -> Option<f64> {
+    let fits = |v: u64| v <= u64::from(u32::MAX);
+    if now >= before {
+        return Some((now - before) as f64);
+    }
+    let wrapped = (now as u32).wrapping_sub(before as u32);
+    (is_narrow && fits(before) && wrapped < 1 << 31).then(|| f64::from(wrapped))
+}
+
+/// The value; `None` where the counts went back, `NaN` where nothing can be
+/// said (no sample before, no operation in the tick).
+pub(super) fn cook(kind: Type, before: Option<&Raw>, now: &Raw) -> Option<f64> {
+    match kind.recipe {
+        // the largest number stands for one that is not known (bandwidth of a wireless adapter)
+        Recipe::Level if now.value >= i64::MAX as u64 => return Some(f64::NAN),
+        Recipe::Level => return Some(now.value as f64),
+        Recipe::Double => return Some(f64::from_bits(now.value)).filter(|v| v.is_finite()).or(Some(f64::NAN)),
+        Recipe::Fraction if now.second == 0 => return Some(f64::NAN),
+        Recipe::Fraction => return Some(100.0 * now.value as f64 / now.second as f64),
+        Recipe::Elapsed if now.value == 0 || now.frequency <= 0.0 => return Some(f64::NAN),
+        Recipe::Elapsed => return now.second.checked_sub(now.value).map(|d| d as f64 / now.frequency),
+        _ => {}
+    }
+    let Some(before) = before else { return Some(f64::NAN) };
+    let n = grown(now.value, before.value, kind.code & 0x300 == 0)?;
+    // the bases of averages and samples have 32 bits
+    let d = grown(now.second, before.second, matches!(kind.second, Second::Base))?;
+    let b = f64::from(now.multi);
+    if kind.recipe == Recipe::Delta {
+        return Some(n);
+    }
+    if d <= 0.0 {
+        return Some(f64::NAN);
+    }
+    Some(match kind.recipe {
+        Recipe::Rate => n / d * now.frequency,
+        Recipe::Timer | Recipe::SampleFraction => 100.0 * n / d,
+        // idle time is counted by ticks of the clock and may exceed the time between two samples
+        Recipe::TimerInverse => (100.0 * (1.0 - n / d)).max(0.0),
+        Recipe::MultiTimer if b > 0.0 => 100.0 * n / d / b,
+        Recipe::MultiTimerInverse if b > 0.0 => (100.0 * (b - n / d) / b).max(0.0),
+        Recipe::AverageTimer if now.frequency > 0.0 => n / now.frequency / d,
+        Recipe::Average | Recipe::Queue => n / d,
+        _ => f64::NAN,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(value: u64, second: u64) -> Raw {
+        Raw { value, second, frequency: 1000.0, multi: 4 }
+    }
+
+    /// Worked by hand from the formula above each recipe.
+    #[test]
+    fn every_type_has_its_worked_example() {
+        // type, before, now, what it says
+        let examples: &[(u32, Raw, Raw, f64)] = &[
+            (0x0000_0000, raw(1, 0), raw(17, 0), 17.0),
+            (0x0000_0100, raw(1, 0), raw(1 << 40, 0), 1_099_511_627_776.0),
+            (0x0001_0000, raw(9, 0), raw(3, 0), 3.0),
+            (0x0001_0100, raw(9, 0), raw(5, 0), 5.0),
+            (0x0002_0000, raw(0, 0), raw(2.5f64.to_bits(), 0), 2.5),
+            (0x0040_0400, raw(10, 0), raw(15, 0), 5.0),
+            (0x0040_0500, raw(10, 0), raw(16, 0), 6.0),
+            // 50 in 2000 ticks of 1000 a second: 25 a second
+            (0x0041_0400, raw(100, 0), raw(150, 2000), 25.0),
+            (0x1041_0400, raw(100, 0), raw(150, 2000), 25.0),
+            (0x1041_0400, raw(u64::from(u32::MAX) - 9, 0), raw(40, 2000), 25.0),
+            (0x1041_0500, raw(0, 0), raw(8192, 4000), 2048.0),
+            // 3000 units of queue time in 2000 of time: a queue of 1.5
+            (0x0045_0400, raw(0, 0), raw(3000, 2000), 1.5),
+            (0x0045_0500, raw(0, 0), raw(3000, 2000), 1.5),
+            (0x0055_0500, raw(0, 0), raw(3000, 2000), 1.5),
+            (0x0065_0500, raw(0, 0), raw(3000, 2000), 1.5),
+            (0x2002_0400, raw(0, 0), raw(30, 120), 25.0),
+            (0x2002_0500, raw(0, 0), raw(30, 120), 25.0),
+            // busy for 500 of 2000
+            (0x2041_0500, raw(0, 0), raw(500, 2000), 25.0),
+            (0x2047_0500, raw(0, 0), raw(500, 2000), 25.0),
+            (0x2051_0500, raw(0, 0), raw(500, 2000), 25.0),
+            (0x2057_0500, raw(0, 0), raw(500, 2000), 25.0),
+            (0x2061_0500, raw(0, 0), raw(500, 2000), 25.0),
+            (0x2067_0500, raw(0, 0), raw(500, 2000), 25.0),
+            // idle for 500 of 2000
+            (0x2141_0500, raw(0, 0), raw(500, 2000), 75.0),
+            (0x2151_0500, raw(0, 0), raw(500, 2000), 75.0),
+            (0x2151_0500, raw(0, 0), raw(2010, 2000), 0.0),
+            // four of them, busy for 2000 of 4 x 2000 together
+            (0x2251_0500, raw(0, 0), raw(2000, 2000), 25.0),
+            (0x2351_0500, raw(0, 0), raw(2000, 2000), 75.0),
+            // 3 hits in 12 operations
+            (0x20c2_0400, raw(0, 0), raw(3, 12), 25.0),
+            // 500 ticks of 1000 a second in 10 operations: 50 ms each
+            (0x3002_0400, raw(0, 0), raw(500, 10), 0.05),
+            // 40960 bytes in 10 operations
+            (0x4002_0500, raw(0, 0), raw(40960, 10), 4096.0),
+            // started at 1000, now 6000, 1000 a second
+            (0x3024_0500, raw(0, 0), raw(1000, 6000), 5.0),
+        ];
+        for (code, before, now, says) in examples {
+            let kind = known(*code).unwrap_or_else(|| panic!("{code:#x} is not known"));
+            let cooked = cook(kind, Some(before), now).expect("in order");
+            assert!((cooked - says).abs() < 1e-12 * says.abs().max(1.0), "{code:#x}: {cooked} is not {says}");
+        }
+        for kind in TYPES {
+            assert!(examples.iter().any(|e| e.0 == kind.code), "{:#x} has no example", kind.code);
+            assert!(!is_base(kind.code));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_a_gap() {
+        let rate = known(0x1041_0400).expect("known");
+        assert!(cook(rate, None, &raw(5, 5)).is_some_and(f64::is_nan), "one sample is no rate");
+        assert!(cook(rate, Some(&raw(5, 5)), &raw(9, 5)).is_some_and(f64::is_nan), "no time went by");
+        let bulk = known(0x1041_0500).expect("known");
+        assert_eq!(cook(bulk, Some(&raw(5, 5)), &raw(4, 6)), None, "64 bits do not wrap");
+        let average = known(0x4002_0500).expect("known");
+        assert!(cook(average, Some(&raw(5, 5)), &raw(5, 5)).is_some_and(f64::is_nan), "no operation, no average");
+        let level = known(0x0001_0100).expect("known");
+        assert!(cook(level, None, &raw(i64::MAX as u64, 0)).is_some_and(f64::is_nan));
+        assert!(known(0x2241_0500).is_none() && known(0xdead_beef).is_none());
+    }
+}

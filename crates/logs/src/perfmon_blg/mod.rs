@@ -1,0 +1,36 @@
+//! Windows Performance Monitor's binary logs (.blg), without Windows.
+//!
+//! No description of the format was published. What is read here was found in
+//! two real files, one of each generation: the file is an event trace, whose
+//! structures are published; a sample holds raw counters as PDH has them or
+//! performance data blocks as the registry gives them, which are published
+//! too. Experimental: what is not understood is counted, and never guessed.
+
+mod bytes;
+mod cook;
+mod list;
+mod reader;
+mod rows;
+mod sample;
+mod trace;
+
+use crate::{Batch, Format, Head, Input, LogError, Options};
+
+/// This format.
+pub(crate) const FORMAT: Format = Format {
+    id: "perfmon-blg",
+    title: "Windows Performance Monitor, binary log (experimental)",
+    explain: "EXPERIMENTAL: the format is not published; what is read was found in real files of 2007 (32-bit, whole \
+              objects) and 2013 (64-bit, counter lists), and what is not understood is counted and told. Values are \
+              computed by the documented counter types. Times come from the log's UTC clock; names must be English \
+              or numbered. `relog FILE.blg -f csv -o FILE.csv` on Windows gives text that is read without doubt.",
+    recognise: |head: &Head<'_>| trace::header(head.bytes).is_some(),
+    read,
+};
+
+fn read(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+    let Some(header) = trace::header(input.head().bytes) else {
+        return Err(input.broken("byte 0", "no event trace file"));
+    };
+    reader::read(input, &header, options, batch)
+}

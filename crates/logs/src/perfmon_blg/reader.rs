@@ -1,0 +1,344 @@
+//! The reading of a log from event to event.
+
+use std::collections::HashMap;
+
+use diskwright_base::Topology;
+
+use super::bytes::Bytes;
+use super::cook::{self, Second};
+use super::list::{self, Wanted};
+use super::rows::Rows;
+use super::sample::{self, Block, Definition, Object};
+use super::trace::{self, Event, Header, Trace};
+use crate::nt::Path;
+use crate::{Batch, Input, LogError, Options, Skips};
+
+/// 100 ns from 1601 to 1970.
+const EPOCH: i64 = 116_444_736_000_000_000;
+/// 100 ns in a minute.
+const MINUTE: i64 = 600_000_000;
+/// A clock of UTC and one of local time differ by less.
+const MOST_OFFSET: u64 = 15 * 60 * 600_000_000;
+/// Objects with different counters that are followed at most.
+const MOST_GROUPS: usize = 4096;
+
+/// An object's counters as they stand in its blocks.
+type Shape = (u32, Vec<Definition>);
+
+struct Reading<'a, 'b> {
+    batch: &'a mut Batch<'b>,
+    file: String,
+    skips: Skips,
+    rows: Rows,
+    names: HashMap<u32, String>,
+    wanted: Vec<Wanted>,
+    groups: HashMap<u32, (u32, Shape)>,
+    made_groups: u32,
+    /// The machine that is read; the first where none was asked for.
+    host: Option<String>,
+    /// Local time less UTC, 100 ns.
+    offset: Option<i64>,
+    told: bool,
+}
+
+/// What a sample says of its time, 100 ns since 1601.
+#[derive(Default)]
+struct Clock {
+    utc: Option<u64>,
+}
+
+/// Reads a log to its end.
+pub(super) fn read(
+    input: &mut Input,
+    header: &Header,
+    options: &Options,
+    batch: &mut Batch<'_>,
+) -> Result<(), LogError> {
+    let file = input.name().to_owned();
+    let mut reading = Reading {
+        batch,
+        file: file.clone(),
+        skips: Skips::default(),
+        rows: Rows::default(),
+        names: HashMap::new(),
+        wanted: Vec::new(),
+        groups: HashMap::new(),
+        made_groups: 0,
+        host: options.host.clone(),
+        offset: options.utc_offset_s.map(|s| i64::from(s) * 10_000_000),
+        told: false,
+    };
+    let mut events = Trace::new(input, header);
+    let done = loop {
+        match events.next(&mut reading.skips) {
+            Ok(Some(event)) => reading.event(&event, header)?,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(LogError::io(&file, error)),
+        }
+        if reading.batch.is_stopped() {
+            break Ok(());
+        }
+    };
+    reading.rows.flush(reading.batch);
+    reading.batch.skip_all(reading.skips);
+    done
+}
+
+impl Reading<'_, '_> {
+    fn event(&mut self, event: &Event, header: &Header) -> Result<(), LogError> {
+        let at = || format!("byte {}", event.at);
+        match event.kind {
+            trace::NAMES => {
+                if !list::names(&event.content, &mut self.names) {
+                    self.skips.add(at(), "a table of names that is not understood");
+                }
+            }
+            trace::COUNTERS => {
+                let (wanted, broken) = list::counters(&event.content);
+                if let Some(broken) = broken {
+                    self.skips.add(at(), broken);
+                }
+                self.wanted = wanted;
+            }
+            trace::DATA => self.sample(event, header)?,
+            // what was in the log, for those who do not read all of it
+            trace::CATALOGUE => {}
+            kind => self.skips.add(at(), format!("events of kind {kind:#x}, which are not understood")),
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, event: &Event, header: &Header) -> Result<(), LogError> {
+        let (records, broken) = sample::records(&event.content);
+        if let Some(place) = broken {
+            let at = format!("byte {}, record at {place}", event.at);
+            self.skips.add(at, "a sample whose records do not fit their lengths");
+        }
+        let mut clock = Clock::default();
+        let mut named: HashMap<u32, Vec<String>> = HashMap::new();
+        let wanted = std::mem::take(&mut self.wanted);
+        for (turn, record) in records.iter().enumerate() {
+            let at = format!("byte {}, record at {}", event.at, record.at);
+            let wanted = wanted.get(turn);
+            let understood = match record.kind {
+                1 | 2 => wanted.is_some_and(|w| self.listed(turn, w, record, &mut clock, &at)),
+                5 => self.block(record.body, &mut clock, &mut named, &at),
+                kind => {
+                    self.skips.add(&at, format!("records of kind {kind}, which are not understood"));
+                    true
+                }
+            };
+            if !understood {
+                self.skips.add(&at, format!("a record of kind {} that contradicts itself", record.kind));
+            }
+        }
+        self.wanted = wanted;
+        let utc = clock.utc.filter(|utc| utc.abs_diff(event.time) < MOST_OFFSET);
+        let utc = match utc {
+            Some(utc) => Some(utc.cast_signed()),
+            None => self.offset(event, header)?.and_then(|o| event.time.cast_signed().checked_sub(o)),
+        };
+        let time_ns = utc.and_then(|utc| utc.checked_sub(EPOCH)?.checked_mul(100));
+        let Some(time_ns) = time_ns else {
+            self.skips.add(format!("byte {}", event.at), "a sample whose time is none");
+            return Ok(());
+        };
+        self.begin(time_ns);
+        self.rows.end(time_ns, self.batch);
+        Ok(())
+    }
+
+    /// Local time less UTC: the trace says in UTC when it began, and its first
+    /// sample follows at once in local time.
+    fn offset(&mut self, event: &Event, header: &Header) -> Result<Option<i64>, LogError> {
+        if self.offset.is_none() {
+            let apart = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
+            let (standard, daylight) = header.bias;
+            let zones = [standard, daylight].map(|minutes| -i64::from(minutes) * MINUTE);
+            let near = |zone: &i64| (apart.wrapping_sub(*zone)).unsigned_abs() < 10 * MINUTE.unsigned_abs();
+            self.offset = zones.into_iter().find(near).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
+        }
+        if self.offset.is_none() {
+            let because = "its time zone has two offsets, and when it began does not tell which was in force";
+            let (file, option) = (self.file.clone(), "--utc-offset +02:00");
+            return Err(LogError::Needs { file, because: because.into(), option });
+        }
+        Ok(self.offset)
+    }
+
+    /// Before the first tick: the machine.
+    fn begin(&mut self, time_ns: i64) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let mut topology = Topology { host: self.host.clone().unwrap_or_default(), ..Topology::default() };
+        let schema = self.rows.schema();
+        topology.processors = schema.instances("processor").iter().filter(|i| i.starts_with("cpu")).count() as u32;
+        self.batch.topology(time_ns, &topology);
+    }
+
+    /// True for a machine that is read.
+    fn is_host(&mut self, machine: &str, at: &str) -> bool {
+        let host = self.host.get_or_insert_with(|| machine.to_owned());
+        if machine.is_empty() || host.eq_ignore_ascii_case(machine) {
+            return true;
+        }
+        self.skips.add(at, format!("another machine; to read it say --host {machine}"));
+        false
+    }
+
+    /// A raw counter or the instances of a wildcard. False where it is broken.
+    fn listed(
+        &mut self,
+        turn: usize,
+        wanted: &Wanted,
+        record: &sample::Record<'_>,
+        clock: &mut Clock,
+        at: &str,
+    ) -> bool {
+        if !self.is_host(&wanted.machine, at) {
+            return true;
+        }
+        let Some(kind) = cook::known(wanted.kind) else {
+            self.skips.add(format!("{at}, {}", wanted.counter), type_not_understood(wanted.kind));
+            return true;
+        };
+        let values = match record.kind {
+            1 => match sample::raw(record.body, wanted.time_base) {
+                Some((_, raw)) => vec![(wanted.instance.clone(), raw)],
+                None if record.body.u32(0).is_some_and(|s| s > 1) => {
+                    self.skips.add(format!("{at}, {}", wanted.counter), "a counter that Windows could not read");
+                    return true;
+                }
+                None => return false,
+            },
+            _ => match sample::instances(record.body, wanted.time_base) {
+                Some((_, values)) => values,
+                None => return false,
+            },
+        };
+        for (instance, raw) in numbered(values) {
+            // 100 ns timers are taken against UTC
+            if kind.second == Second::Time100 && clock.utc.is_none() {
+                clock.utc = Some(raw.second);
+            }
+            let path = |instance: &str| Path {
+                host: String::new(),
+                object: wanted.object.clone(),
+                instance: instance.to_owned(),
+                counter: wanted.counter.clone(),
+            };
+            let group = u32::MAX - turn as u32;
+            let columns = self.rows.columns(group, &instance, &mut || vec![Some((kind, path(&instance)))]);
+            if let Some(&Some(column)) = columns.first()
+                && !self.rows.put(column, raw)
+            {
+                self.skips.add(format!("{at}, {}", wanted.counter), "a counter went back");
+            }
+        }
+        true
+    }
+
+    /// A performance data block. False where it is broken.
+    fn block(&mut self, body: Bytes<'_>, clock: &mut Clock, named: &mut HashMap<u32, Vec<String>>, at: &str) -> bool {
+        let Some((head, machine)) = sample::block(body) else { return false };
+        if !self.is_host(&machine, at) {
+            return true;
+        }
+        clock.utc.get_or_insert(head.time);
+        let mut whole = true;
+        for object in sample::objects(body, &head) {
+            match object {
+                Some(object) => self.object(&object, &head, named, at),
+                None => whole = false,
+            }
+        }
+        whole
+    }
+
+    fn object(&mut self, object: &Object<'_>, head: &Block, named: &mut HashMap<u32, Vec<String>>, at: &str) {
+        let Some(name) = self.names.get(&object.name).cloned() else {
+            self.skips.add(format!("{at}, object {}", object.name), "an object whose name the log does not tell");
+            return;
+        };
+        let Some(group) = self.group(object, &name, at) else { return };
+        let instances: Vec<(String, Bytes<'_>)> = object
+            .instances
+            .iter()
+            .zip(&object.parents)
+            .map(|((own, values), (of, number))| {
+                let own = own.clone().unwrap_or_default();
+                let parent = named.get(of).and_then(|all| all.get(*number as usize)).filter(|_| *of != 0);
+                (parent.map_or_else(|| own.clone(), |p| format!("{p}/{own}")), *values)
+            })
+            .collect();
+        named.insert(object.name, instances.iter().map(|(n, _)| n.clone()).collect());
+        let is_own = |d: &Definition| self.names.get(&d.name).is_some_and(|n| n == "ID Process" || n == "ID Thread");
+        let own = object.counters.iter().rposition(is_own);
+        for (instance, values) in numbered(instances) {
+            let names = &self.names;
+            let mut make = || {
+                let path = |d: &Definition| Path {
+                    host: String::new(),
+                    object: name.clone(),
+                    instance: instance.clone(),
+                    counter: names.get(&d.name).cloned().unwrap_or_else(|| d.name.to_string()),
+                };
+                object.counters.iter().map(|d| cook::known(d.kind).map(|kind| (kind, path(d)))).collect()
+            };
+            let columns = self.rows.columns(group, &instance, &mut make);
+            if let Some((at, column)) = own.and_then(|at| Some((at, columns.get(at).copied().flatten()?)))
+                && let Some(raw) = object.raw(at, values, head)
+            {
+                self.rows.identify(&columns, column, raw.value);
+            }
+            for (counter, column) in columns.iter().enumerate() {
+                let Some(column) = *column else { continue };
+                match object.raw(counter, values, head) {
+                    Some(raw) if self.rows.put(column, raw) => {}
+                    Some(_) => self.skips.add(format!("{at}, {name}({instance})"), "a counter went back"),
+                    None => {
+                        self.skips.add(format!("{at}, {name}({instance})"), "a value that its object does not hold")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Number of an object's group of counters. A new one tells what is not understood.
+    fn group(&mut self, object: &Object<'_>, name: &str, at: &str) -> Option<u32> {
+        let known = self.groups.get(&object.name);
+        if let Some((group, _)) = known.filter(|(_, (_, counters))| *counters == object.counters) {
+            return Some(*group);
+        }
+        if self.made_groups as usize >= MOST_GROUPS {
+            self.skips.add(at, "more objects than are followed");
+            return None;
+        }
+        for definition in &object.counters {
+            if cook::known(definition.kind).is_none() && !cook::is_base(definition.kind) {
+                let counter = self.names.get(&definition.name).map_or("a counter without a name", String::as_str);
+                self.skips.add(format!("{at}, {name}\\{counter}"), type_not_understood(definition.kind));
+            }
+        }
+        self.made_groups += 1;
+        self.groups.insert(object.name, (self.made_groups, (object.name, object.counters.clone())));
+        Some(self.made_groups)
+    }
+}
+
+fn type_not_understood(kind: u32) -> String {
+    format!("counters of type {kind:#010x}, which is not understood")
+}
+
+/// Instances of one name get `#1`, `#2`, … behind it, as paths have them.
+fn numbered<T>(instances: Vec<(String, T)>) -> Vec<(String, T)> {
+    let mut times: HashMap<String, u32> = HashMap::with_capacity(instances.len());
+    instances
+        .into_iter()
+        .map(|(name, values)| {
+            let count = times.entry(name.clone()).and_modify(|n| *n += 1).or_insert(0);
+            (if *count == 0 { name } else { format!("{name}#{count}") }, values)
+        })
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! Samples as ticks: each counter's raw value against the one before, into the
+//! columns of a frame.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, Frame, Kind, Schema};
+
+use super::cook::{self, Raw, Type};
+use crate::Batch;
+use crate::nt::processes::Processes;
+use crate::nt::{self, Path};
+
+/// Columns that are followed at most.
+const MOST_COLUMNS: usize = 1 << 17;
+/// Columns that are ever made.
+const MOST_MADE: usize = 1 << 20;
+/// A column without a value for so many samples goes, when others come.
+const STALE: u64 = 100;
+/// Cells of a frame, about.
+const CELLS: usize = 1 << 16;
+
+struct Column {
+    path: Path,
+    kind: Type,
+    before: Option<(u64, Raw)>,
+    value: f64,
+    tick: u64,
+}
+
+/// Counters by object and instance, and what they said.
+#[derive(Default)]
+pub(super) struct Rows {
+    columns: Vec<Column>,
+    /// Columns of an instance, by group and name; the group's counters in order.
+    places: HashMap<u32, HashMap<String, Vec<Option<usize>>>>,
+    made: usize,
+    is_new: bool,
+    tick: u64,
+    frame: Frame,
+    processes: Processes,
+    row: Vec<f64>,
+    /// Columns that are shares of the time of one thing, and so 100 % at most.
+    capped: Vec<bool>,
+}
+
+impl Rows {
+    /// The columns of a group's instance; made by `make` (a type and a path for
+    /// each counter, `None` for what is left out) where there are none.
+    pub fn columns(
+        &mut self,
+        group: u32,
+        instance: &str,
+        make: &mut dyn FnMut() -> Vec<Option<(Type, Path)>>,
+    ) -> Vec<Option<usize>> {
+        if let Some(found) = self.places.get(&group).and_then(|g| g.get(instance)) {
+            return found.clone();
+        }
+        let mut found = Vec::new();
+        for one in make() {
+            let fits = self.columns.len() < MOST_COLUMNS && self.made < MOST_MADE;
+            found.push(one.filter(|_| fits).map(|(kind, path)| {
+                self.made += 1;
+                self.is_new = true;
+                self.columns.push(Column { path, kind, before: None, value: f64::NAN, tick: self.tick });
+                self.columns.len() - 1
+            }));
+        }
+        self.places.entry(group).or_default().insert(instance.to_owned(), found.clone());
+        found
+    }
+
+    /// A raw value of this sample. False where the counter went back.
+    pub fn put(&mut self, column: usize, raw: Raw) -> bool {
+        let column = &mut self.columns[column];
+        // what was not in the sample before begins anew
+        let before = column.before.filter(|(tick, _)| tick + 1 == self.tick).map(|(_, raw)| raw);
+        let cooked = cook::cook(column.kind, before.as_ref(), &raw);
+        column.before = Some((self.tick, raw));
+        column.value = cooked.unwrap_or(f64::NAN);
+        column.tick = self.tick;
+        cooked.is_some()
+    }
+
+    /// An instance is another one than in the sample before (a process that has
+    /// taken the name of one that ended): what its counters were says nothing.
+    /// `own` is the column of its number.
+    pub fn identify(&mut self, columns: &[Option<usize>], own: usize, number: u64) {
+        let before = self.columns[own].before;
+        if before.is_some_and(|(_, raw)| raw.value != number) {
+            columns.iter().flatten().for_each(|&c| self.columns[c].before = None);
+        }
+    }
+
+    /// The machine's schema so far.
+    pub fn schema(&self) -> Schema {
+        let paths: Vec<Path> = self.columns.iter().map(|c| c.path.clone()).collect();
+        Schema { series: nt::columns(&paths).iter().map(nt::Resolved::series).collect() }
+    }
+
+    /// Ends a sample: 100 ns since 1601 are `time_ns` since 1970.
+    pub fn end(&mut self, time_ns: i64, batch: &mut Batch<'_>) {
+        let tick = self.tick;
+        self.tick += 1;
+        if self.columns.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.is_new) {
+            self.flush(batch);
+            self.drop_stale(tick);
+            let schema = Arc::new(self.schema());
+            self.processes = Processes::of(&schema);
+            self.capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
+            let ticks = (CELLS / schema.series.len().max(1)).clamp(1, 256);
+            self.frame.reset(schema, ticks);
+        }
+        let Some(at) = batch.place(time_ns, None) else { return };
+        self.row.clear();
+        for (column, is_capped) in self.columns.iter().zip(&self.capped) {
+            let value = if column.tick == tick { column.value } else { f64::NAN };
+            // the two clocks are not read at one moment, and % Disk Time is a queue that Windows caps
+            self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
+        }
+        self.frame.push(at, &self.row);
+        if self.frame.is_full() {
+            self.flush(batch);
+        }
+    }
+
+    /// Hands over what is gathered.
+    pub fn flush(&mut self, batch: &mut Batch<'_>) {
+        if self.frame.is_empty() {
+            return;
+        }
+        batch.frame(&self.frame);
+        for note in self.processes.take(&self.frame) {
+            batch.note(note);
+        }
+        self.frame.clear();
+    }
+
+    fn drop_stale(&mut self, tick: u64) {
+        let is_stale = |c: &Column| c.tick + STALE < tick;
+        if !self.columns.iter().any(is_stale) {
+            return;
+        }
+        let mut kept = 0;
+        let places: Vec<Option<usize>> = self
+            .columns
+            .iter()
+            .map(|c| {
+                kept += usize::from(!is_stale(c));
+                (!is_stale(c)).then(|| kept - 1)
+            })
+            .collect();
+        self.columns.retain(|c| !is_stale(c));
+        for group in self.places.values_mut() {
+            group.retain(|_, columns| {
+                let whole = columns.iter().flatten().all(|&c| places[c].is_some());
+                columns.iter_mut().for_each(|c| *c = c.and_then(|c| places[c]));
+                whole
+            });
+        }
+    }
+}
+
+/// True for a share of time that cannot exceed all of it. A process may use several processors.
+fn is_share(counter: &str) -> bool {
+    let kind = Catalogue::builtin().get(counter).map(|c| c.kind);
+    kind == Some(Kind::BusyFraction) && !counter.starts_with("process.")
+}

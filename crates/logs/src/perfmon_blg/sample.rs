@@ -1,0 +1,209 @@
+//! A sample: records of `BL`, a kind, a length, in one container. Raw counters
+//! (kind 1) and the instances of a wildcard (kind 2) stand in the order of the
+//! counter list; a performance data block (kind 5) holds a whole object
+//! (PERF_DATA_BLOCK and its fellows in winperf.h).
+
+use super::bytes::Bytes;
+use super::cook::{self, Raw, Second};
+
+/// One record of a sample.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub kind: u8,
+    /// Where it begins in the sample.
+    pub at: usize,
+    /// Without its head of eight bytes.
+    pub body: Bytes<'a>,
+}
+
+/// The records; an error where their lengths lie, with the place.
+pub(super) fn records(content: &[u8]) -> (Vec<Record<'_>>, Option<usize>) {
+    let bytes = Bytes(content);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + 8 <= content.len() {
+        let (Some(head), Some(size)) = (content.get(at..at + 4), bytes.size(at + 4)) else { break };
+        if head == [0, 0, 0, 0] {
+            // what fills the end
+            break;
+        }
+        if &head[..2] != b"BL" || size < 8 {
+            return (found, Some(at));
+        }
+        if head[3] == 0 {
+            // a container: its records follow
+            at += 8;
+            continue;
+        }
+        let Some(body) = bytes.part(at + 8, size - 8) else { return (found, Some(at)) };
+        found.push(Record { kind: head[3], at, body });
+        at += size;
+    }
+    (found, None)
+}
+
+/// A raw counter (PDH_RAW_COUNTER): its local time and its values. `None`
+/// where it is cut or its status says that it is not valid.
+pub(super) fn raw(body: Bytes<'_>, time_base: u64) -> Option<(u64, Raw)> {
+    if !is_valid(body.u32(0)?) {
+        return None;
+    }
+    let raw = Raw { value: body.u64(16)?, second: body.u64(24)?, frequency: time_base as f64, multi: body.u32(32)? };
+    Some((body.u64(4)?, raw))
+}
+
+/// PDH_CSTATUS_VALID_DATA and PDH_CSTATUS_NEW_DATA.
+fn is_valid(status: u32) -> bool {
+    status <= 1
+}
+
+/// The instances of a wildcard counter: the local time, then a name and values
+/// each. `None` where the record contradicts itself.
+pub(super) fn instances(body: Bytes<'_>, time_base: u64) -> Option<(u64, Vec<(String, Raw)>)> {
+    let count = body.size(4)?;
+    let items = body.part(24, count.checked_mul(24)?)?;
+    let valid = is_valid(body.u32(8)?);
+    let mut found = Vec::with_capacity(count);
+    for at in (0..items.0.len()).step_by(24) {
+        let name = body.text(items.size(at)?)?;
+        let raw = Raw {
+            value: items.u64(at + 8)?,
+            second: items.u64(at + 16)?,
+            frequency: time_base as f64,
+            multi: items.u32(at + 4)?,
+        };
+        if valid {
+            found.push((name, raw));
+        }
+    }
+    Some((body.u64(16)?, found))
+}
+
+/// The head of a performance data block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    objects: usize,
+    first: usize,
+    perf_time: u64,
+    perf_frequency: u64,
+    /// 100 ns since 1601, UTC.
+    pub time: u64,
+}
+
+/// Reads the head, and the machine's name.
+pub(super) fn block(body: Bytes<'_>) -> Option<(Block, String)> {
+    let is_one = body.0.get(..8)? == b"P\0E\0R\0F\0" && body.u32(8)? == 1;
+    let head = Block {
+        objects: body.size(28).filter(|_| is_one)?,
+        first: body.size(24)?,
+        perf_time: body.u64(56)?,
+        perf_frequency: body.u64(64)?,
+        time: body.u64(72)?,
+    };
+    let name = body.part(body.size(84)?, body.size(80)?)?.text(0)?;
+    Some((head, name))
+}
+
+/// A counter of an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Definition {
+    pub name: u32,
+    pub kind: u32,
+    size: u32,
+    place: usize,
+}
+
+/// An object of a data block.
+pub(super) struct Object<'a> {
+    pub name: u32,
+    pub counters: Vec<Definition>,
+    time: u64,
+    frequency: u64,
+    /// Instances: the name, and where its values begin; the only one has no name.
+    pub instances: Vec<(Option<String>, Bytes<'a>)>,
+    /// Object and number of the instance that each stands under; 0 is none.
+    pub parents: Vec<(u32, u32)>,
+}
+
+/// The objects of a block. `None` stands for one that contradicts itself.
+pub(super) fn objects<'a>(body: Bytes<'a>, head: &Block) -> Vec<Option<Object<'a>>> {
+    let mut found = Vec::new();
+    let mut at = head.first;
+    for _ in 0..head.objects {
+        let Some(all) = body.size(at).filter(|s| *s >= 64).and_then(|size| body.part(at, size)) else {
+            found.push(None);
+            return found;
+        };
+        found.push(object(all));
+        at += all.0.len();
+    }
+    found
+}
+
+fn object(all: Bytes<'_>) -> Option<Object<'_>> {
+    let (behind, mut at) = (all.size(4)?, all.size(8)?);
+    let count = all.size(32)?;
+    let mut counters = Vec::new();
+    for _ in 0..count {
+        let size = all.size(at).filter(|s| *s >= 40)?;
+        let one = all.part(at, size)?;
+        counters.push(Definition { name: one.u32(4)?, kind: one.u32(28)?, size: one.u32(32)?, place: one.size(36)? });
+        at += size;
+    }
+    let mut found = Object {
+        name: all.u32(12)?,
+        counters,
+        time: all.u64(48)?,
+        frequency: all.u64(56)?,
+        instances: Vec::new(),
+        parents: Vec::new(),
+    };
+    let mut at = behind;
+    // -1 is an object without instances
+    let Ok(count) = usize::try_from(all.i32(40)?) else {
+        found.instances.push((None, all.from(at)?));
+        found.parents.push((0, 0));
+        return Some(found);
+    };
+    for _ in 0..count {
+        let size = all.size(at).filter(|s| *s >= 24)?;
+        let one = all.part(at, size)?;
+        let (name, length) = (one.size(16)?, one.size(20)?);
+        // without a name, its own number is the name
+        let name = match one.i32(12)? {
+            unique if unique >= 0 && length == 0 => unique.to_string(),
+            _ => one.part(name, length)?.text(0)?,
+        };
+        found.instances.push((Some(name), all.from(at + size)?));
+        found.parents.push((one.u32(4)?, one.u32(8)?));
+        at += size + all.size(at + size).filter(|s| *s >= 4)?;
+    }
+    Some(found)
+}
+
+impl Object<'_> {
+    /// The raw value of a counter: by its position and where the instance's
+    /// values begin. `None` where it is not whole.
+    pub fn raw(&self, at: usize, values: Bytes<'_>, head: &Block) -> Option<Raw> {
+        let definition = self.counters.get(at)?;
+        let kind = cook::known(definition.kind)?;
+        let number = |d: &Definition| match d.size {
+            4 => values.u32(d.place).map(u64::from),
+            8 => values.u64(d.place),
+            _ => None,
+        };
+        let base = || self.counters.get(at + 1).filter(|b| cook::is_base(b.kind)).and_then(number);
+        // an object without a clock of its own goes by the block's
+        let has_clock = self.frequency > 0;
+        let (second, frequency) = match kind.second {
+            Second::Nothing => (0, 0),
+            Second::PerfTime => (head.perf_time, head.perf_frequency),
+            Second::Time100 => (head.time, 10_000_000),
+            Second::ObjectTime if has_clock => (self.time, self.frequency),
+            Second::ObjectTime => (head.time, 10_000_000),
+            Second::Base => (base()?, head.perf_frequency),
+        };
+        let multi = base().map_or(0, |b| b as u32);
+        Some(Raw { value: number(definition)?, second, frequency: frequency as f64, multi })
+    }
+}

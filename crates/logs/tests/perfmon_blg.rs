@@ -1,0 +1,257 @@
+//! Performance Monitor's binary logs written by an encoder of our own, whole
+//! and broken.
+
+mod blg_encoder;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use blg_encoder::{Log, SECOND, START, of_lists, of_objects};
+use diskwright_base::{Note, ProcessTable, Topology};
+use diskwright_logs::{Input, LogError, Options, Piece, Summary};
+
+#[derive(Debug, Default)]
+struct Got {
+    times_ns: Vec<i64>,
+    series: HashMap<(String, String), Vec<f64>>,
+    notes: Vec<Note>,
+    summary: Option<Summary>,
+}
+
+impl Got {
+    fn values(&self, counter: &str, instance: &str) -> &[f64] {
+        self.series.get(&(counter.into(), instance.into())).map_or(&[], Vec::as_slice)
+    }
+
+    fn skipped(&self) -> Vec<&str> {
+        self.summary.iter().flat_map(|s| &s.skipped).map(|s| s.because.as_str()).collect()
+    }
+}
+
+fn read(file: Vec<u8>, options: &Options) -> Result<Got, LogError> {
+    let mut got = Got::default();
+    let mut sink = |piece: Piece<'_>| {
+        match piece {
+            Piece::Note(note) => got.notes.push(note),
+            Piece::Frame(frame) => {
+                let before = got.times_ns.len();
+                got.times_ns.extend(frame.ticks().iter().map(|t| t.time_ns));
+                for (column, series) in frame.schema().series.iter().enumerate() {
+                    let all = got.series.entry((series.counter.clone(), series.instance.clone())).or_default();
+                    all.resize(before, f64::NAN);
+                    all.extend(frame.column(column).iter().map(|v| v * series.scale));
+                }
+                let now = got.times_ns.len();
+                got.series.values_mut().for_each(|all| all.resize(now, f64::NAN));
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let summary = diskwright_logs::read(&mut Input::from_bytes("x.blg", file)?, options, &mut sink)?;
+    got.summary = Some(summary);
+    Ok(got)
+}
+
+fn plain(file: Vec<u8>) -> Got {
+    read(file, &Options::default()).expect("whole")
+}
+
+/// Equal, gaps with gaps.
+fn same(found: &[f64], wanted: &[f64]) {
+    let near = |(a, b): (&f64, &f64)| (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * b.abs();
+    assert!(found.len() == wanted.len() && found.iter().zip(wanted).all(near), "{found:?} is not {wanted:?}");
+}
+
+const NAN: f64 = f64::NAN;
+/// [`START`] in nanoseconds since 1970.
+const START_NS: i64 = (START as i64 - 116_444_736_000_000_000) * 100;
+
+#[test]
+fn raw_counters_of_a_list() {
+    let got = plain(of_lists(5));
+    let wanted: Vec<i64> = (0..5).map(|n| START_NS + n * 1_000_000_000).collect();
+    assert_eq!(got.times_ns, wanted, "UTC, though the file's own stamps are local time");
+    same(got.values("physical_disk.reads_per_s", "0 C:"), &[NAN, 50.0, 50.0, 50.0, 50.0]);
+    same(got.values("physical_disk.avg_queue_length", "0 C:"), &[NAN, 1.5, 1.5, 1.5, 1.5]);
+    same(got.values("processor.busy", "cpu0"), &[NAN, 0.0, 0.0, 0.0, 0.0]);
+    same(got.values("processor.busy", "cpu1"), &[NAN, 0.25, 0.25, 0.25, 0.25]);
+    assert_eq!(got.skipped(), ["counters of type 0x77770000, which is not understood"]);
+    let summary = got.summary.as_ref().expect("read");
+    assert_eq!((summary.host.as_str(), summary.format, summary.foreign), ("WEB1", "perfmon-blg", 0));
+    let topology: Topology = serde_json::from_str(&got.notes[1].text).expect("JSON");
+    assert_eq!(topology.processors, 2);
+}
+
+#[test]
+fn whole_objects() {
+    let got = plain(of_objects(5));
+    assert_eq!(got.times_ns.len(), 5);
+    assert_eq!(got.times_ns[0], START_NS);
+    same(got.values("physical_disk.transfers_per_s", "0 C:"), &[NAN, 40.0, 40.0, 40.0, 40.0]);
+    same(got.values("physical_disk.avg_s_per_transfer", "0 C:"), &[NAN, 0.025, 0.025, 0.025, 0.025]);
+    assert!(got.values("physical_disk.transfers_per_s", "_total").is_empty(), "a sum is no disk");
+    same(got.values("memory.available_bytes", ""), &[1_048_576.0; 5]);
+    same(got.values(r"foreign.Memory\% Registry Quota In Use", ""), &[25.0; 5]);
+    same(got.values(r"foreign.Process\Elapsed Time", "sql"), &[2003.0, 2004.0, 2005.0, 2006.0, 2007.0]);
+    assert!(got.skipped().is_empty(), "{:?}", got.skipped());
+    assert_eq!(got.summary.expect("read").host, "OLD1");
+}
+
+#[test]
+fn a_process_that_takes_a_name_over_begins_anew() {
+    let got = plain(of_objects(5));
+    same(got.values("process.processor", "sql"), &[NAN, 0.3, 0.3, 0.3, 0.3]);
+    // process 1001 until the third sample, then 1002 under its name
+    same(got.values("process.processor", "svc"), &[NAN, 0.1, 0.1, NAN, 0.2]);
+    same(got.values("process.processor", "svc#1"), &[NAN, 0.2, 0.2, NAN, NAN]);
+}
+
+#[test]
+fn processes_are_named_as_culprits() {
+    let mut log = Log::new(4, 0, false);
+    log.names(&[(6, "% Processor Time"), (230, "Process"), (784, "ID Process")]);
+    for n in 0..13u64 {
+        let object = blg_encoder::Object {
+            name: 230,
+            counters: &[(6, blg_encoder::TIMER_100NS, 8), (784, blg_encoder::LEVEL, 4)],
+            instances: vec![(Some("sql"), vec![n * SECOND / 2, 77])],
+        };
+        let block = log.block(START + n * SECOND, n, "H", &[object]);
+        log.sample(START + n * SECOND, &[block]);
+    }
+    let got = plain(log.finish());
+    let note = got.notes.iter().find(|n| n.kind == Note::PROCESSES).expect("a table after ten seconds");
+    let table: ProcessTable = serde_json::from_str(&note.text).expect("JSON");
+    assert_eq!((table.rows[0].name.as_str(), table.rows[0].pid), ("sql", 77));
+    assert!((table.rows[0].processor - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn long_events_come_in_parts() {
+    let mut log = Log::new(8, 0, false);
+    log.part = 64;
+    let long = "x".repeat(300);
+    log.list("H", &[blg_encoder::Wanted { kind: blg_encoder::LEVEL, object: "O", instance: None, counter: &long }]);
+    let record = log.raw(START, 5, 0, 1);
+    log.sample(START, &[record]);
+    let got = plain(log.finish());
+    same(got.values(&format!("foreign.O\\{long}"), ""), &[5.0]);
+}
+
+#[test]
+fn the_zone_is_told_from_the_files_own_clock() {
+    // no 100 ns timer in the list, so only the trace's start tells the offset
+    for (bias, is_summer) in [(480, false), (480, true), (-330, false), (0, false)] {
+        let mut log = Log::new(8, bias, is_summer);
+        let wanted = [blg_encoder::Wanted { kind: blg_encoder::LEVEL, object: "O", instance: None, counter: "c" }];
+        log.list("H", &wanted);
+        let record = log.raw(START + SECOND, 5, 0, 1);
+        log.sample(START + SECOND, &[record]);
+        let file = log.finish();
+        let got = plain(file.clone());
+        assert_eq!(got.times_ns, [START_NS + 1_000_000_000], "bias {bias}, summer {is_summer}");
+        let asked = Options { utc_offset_s: Some(3600), ..Options::default() };
+        let got = read(file, &asked).expect("whole");
+        let minutes = i64::from(bias) - if is_summer { 60 } else { 0 };
+        let local = START_NS + 1_000_000_000 - minutes * 60_000_000_000;
+        assert_eq!(got.times_ns, [local - 3_600_000_000_000], "what the user says wins");
+    }
+    let mut late = Log::new(8, 480, false);
+    let wanted = [blg_encoder::Wanted { kind: blg_encoder::LEVEL, object: "O", instance: None, counter: "c" }];
+    late.list("H", &wanted);
+    let record = late.raw(START, 5, 0, 1);
+    late.sample(START + 100_000 * SECOND, &[record]);
+    let said = read(late.finish(), &Options::default()).expect_err("which offset?").to_string();
+    assert!(said.contains("--utc-offset"), "{said}");
+}
+
+#[test]
+fn of_several_machines_one_is_read() {
+    let mut log = Log::new(4, 0, false);
+    log.names(&[(4, "Memory"), (24, "Available Bytes")]);
+    for n in 0..2u64 {
+        let utc = START + n * SECOND;
+        let memory = |bytes| blg_encoder::Object {
+            name: 4,
+            counters: &[(24, blg_encoder::LEVEL, 4)],
+            instances: vec![(None, vec![bytes])],
+        };
+        let blocks = [log.block(utc, n, "A", &[memory(1)]), log.block(utc, n, "B", &[memory(2)])];
+        log.sample(utc, &blocks);
+    }
+    let file = log.finish();
+    let got = plain(file.clone());
+    same(got.values("memory.available_bytes", ""), &[1.0, 1.0]);
+    assert_eq!(got.skipped(), ["another machine; to read it say --host B"]);
+    let asked = Options { host: Some("b".into()), ..Options::default() };
+    same(read(file, &asked).expect("whole").values("memory.available_bytes", ""), &[2.0, 2.0]);
+}
+
+/// Every place of a file, but of what fills the ends of buffers only a few.
+fn places(file: &[u8]) -> impl Iterator<Item = usize> {
+    (0..file.len()).filter(|&at| file[at] != 0xff || file.get(at + 1) != Some(&0xff) || at % 256 == 0)
+}
+
+#[test]
+fn a_log_can_be_cut_anywhere() {
+    for file in [of_lists(2), of_objects(2)] {
+        let mut most = 0;
+        for length in places(&file) {
+            let ticks = read(file[..length].to_vec(), &Options::default()).map_or(0, |g| g.times_ns.len());
+            assert!(ticks >= most, "a longer beginning holds no less, at {length}");
+            most = ticks;
+        }
+        assert_eq!(read(file, &Options::default()).map_or(0, |g| g.times_ns.len()), 2);
+    }
+}
+
+#[test]
+fn no_byte_is_believed() {
+    let options = Options { utc_offset_s: Some(0), ..Options::default() };
+    for file in [of_lists(2), of_objects(2)] {
+        for at in places(&file) {
+            let mut wrong = file.clone();
+            wrong[at] = [0x00, 0x7f, 0xff][at % 3] ^ u8::from(at % 6 > 2);
+            let _ = read(wrong, &options);
+        }
+    }
+}
+
+#[test]
+fn what_lies_is_told_with_its_place() {
+    let whole = of_lists(5);
+    let place = whole.windows(4).position(|w| w == [0x42, 0x4c, 3, 0]).expect("a container");
+    // an impossible length of the first record in the first sample
+    let mut wrong = whole.clone();
+    wrong[place + 12..place + 16].copy_from_slice(&u32::MAX.to_le_bytes());
+    let got = plain(wrong);
+    assert!(got.skipped().contains(&"a sample whose records do not fit their lengths"), "{:?}", got.skipped());
+    assert_eq!(got.times_ns.len(), 4, "only that sample is lost");
+    // a kind of record that nobody knows
+    let mut wrong = whole.clone();
+    wrong[place + 11] = 9;
+    let got = plain(wrong);
+    assert!(got.skipped().contains(&"records of kind 9, which are not understood"), "{:?}", got.skipped());
+    // a kind of event that nobody knows
+    let mut log = Log::new(8, 0, false);
+    log.event(0x55, START, &[1, 2, 3, 4]);
+    let said = read(log.finish(), &Options::default()).expect_err("no sample").to_string();
+    assert!(said.contains("kind 0x55") && said.contains("byte 4168"), "{said}");
+    // no event trace at all
+    let mut wrong = whole;
+    wrong[0] = 9;
+    assert!(read(wrong, &Options::default()).is_err());
+}
+
+#[test]
+fn fixtures_are_what_the_encoder_writes() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for (name, file) in [("perfmon-blg_lists.blg", of_lists(2)), ("perfmon-blg_objects.blg", of_objects(2))] {
+        let path = folder.join(name);
+        if std::env::var_os("DISKWRIGHT_WRITE_FIXTURES").is_some() {
+            std::fs::write(&path, &file).expect("written");
+        }
+        let found = std::fs::read(&path).expect("the fixture");
+        assert!(found == file, "{name}: write it anew with DISKWRIGHT_WRITE_FIXTURES=1");
+    }
+}
