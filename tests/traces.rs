@@ -93,6 +93,15 @@ fn people_see_tables_and_histograms() {
 }
 
 #[test]
+fn why_sends_to_show() {
+    let mut why = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    let done = why.arg("why").arg(fixture("small.msr.csv")).stdin(Stdio::null()).output().expect("the program runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("request trace") && said.contains("show"), "{said}");
+}
+
+#[test]
 fn wrong_use_is_said() {
     let said = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
     let window = of("small.spc", &["--from", "-1m"]);

@@ -88,6 +88,10 @@ pub fn import_input(file: &Path, mut input: Input, reading: &Reading, to: &Path)
     let kept = store.finish()?;
     match read {
         Ok(summary) => Ok(summary),
+        Err(LogError::Unknown { .. }) if diskwright_traces::recognise(&input.head()).is_some() => {
+            let what = "a request trace, without counters to judge; `diskwright show` sums it up";
+            Err(Failure::Failed(format!("{}: {what}", file.display())))
+        }
         Err(error) => kept.into_summary(error),
     }
 }

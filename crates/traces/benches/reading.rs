@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{C, D, G, PLAIN, Q, READ, WRITE, event};
-use diskwright_base::{Operation, Request};
+use diskwright_base::{Histogram, Operation, Request};
 use diskwright_traces::{CSV_HEADING, Statistics, csv_line, open};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -41,6 +41,7 @@ fn main() {
     for (format, paths) in write(&requests, &folder) {
         measure(format, &paths, count, rounds);
     }
+    histogram(&requests, rounds);
     if !tiny {
         peers(&folder, rounds);
         println!("most resident memory, the {count} requests of this benchmark included: {} KiB", status_kib("VmHWM"));
@@ -152,6 +153,21 @@ fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
         fs::write(path, bytes).expect("room for a trace");
     }
     paths.into()
+}
+
+/// What recording a latency costs.
+fn histogram(requests: &[Request], rounds: u32) {
+    let times: Vec<u64> = requests.iter().filter_map(Request::response_ns).collect();
+    let mut histogram = Histogram::new();
+    let mut least = f64::MAX;
+    for _ in 0..rounds {
+        histogram.clear();
+        let start = thread_s();
+        times.iter().for_each(|&t| histogram.record(t));
+        least = least.min((thread_s() - start) / times.len() as f64);
+    }
+    assert_eq!(histogram.count(), times.len() as u64);
+    println!("{:<44} {:>8.1} ns", "a histogram records a value", least * 1e9);
 }
 
 fn size_mb(paths: &[PathBuf]) -> f64 {
