@@ -36,7 +36,7 @@ fn main() {
         from_pipe(&work, has("--to-log"));
     } else if let Some(gigabytes) = value("--stream").and_then(|v| v.parse::<f64>().ok()) {
         for to_log in [false, true] {
-            stream(gigabytes, to_log);
+            stream(gigabytes, to_log, value("--dir"));
         }
     } else {
         let tiny = has("--tiny") || !has("--bench");
@@ -227,11 +227,12 @@ fn compare(work: &Path, megabytes: f64, times: u32, python: Option<&Path>, only:
 }
 
 /// Sends so many GB through a pipe to this program again.
-fn stream(gigabytes: f64, to_log: bool) {
+fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
     for &(name, columns, cell) in &FILES[..2] {
         let me = std::env::current_exe().expect("a path");
         let mut child = Command::new(me);
         child.arg("--from-pipe").args(to_log.then_some("--to-log")).stdin(Stdio::piped());
+        dir.iter().for_each(|dir| drop(child.args(["--dir", dir.as_str()])));
         let mut child = child.spawn().expect("it runs");
         let mut pipe = child.stdin.take().expect("a pipe");
         pipe.write_all(header(columns).as_bytes()).expect("it reads");

@@ -84,6 +84,15 @@ fn a_plain_log() {
 }
 
 #[test]
+fn queue_lengths_follow_from_rates_and_times() {
+    let head =
+        HEAD.replace("Available MBytes", "Pages/sec").replace("\\Memory\\Pages", "\\PhysicalDisk(0 C:)\\Avg. Disk sec");
+    let head = head.replace("Avg. Disk sec/sec", "Avg. Disk sec/Read");
+    let (log, _) = read_log(format!("{head}\n{}", row(0, "\"100\",\"0.02\"")));
+    assert_eq!(log.cells("physical_disk.avg_read_queue_length"), "[2.0]");
+}
+
+#[test]
 fn the_same_log_in_other_dialects() {
     let (plain, _) = read_log(log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
     let semicolons = "(PDH-CSV 4.0) (UTC)(0);\\\\H\\PhysicalDisk(0 C:)\\Disk Reads/sec;\

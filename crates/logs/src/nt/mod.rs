@@ -6,6 +6,7 @@
 mod language;
 mod path;
 pub mod processes;
+mod products;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 pub use language::{Language, language_of, languages, translate};
 pub use path::Path;
+pub use products::{Product, add_products, fill_products};
 
 /// A column of an NT log in our words.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,13 +13,15 @@ use super::rows::Run;
 
 /// The columns of one header.
 pub(super) struct Columns {
-    /// The series, one a column that is kept.
+    /// The series, one a column that is kept, and behind them those that are computed.
     pub schema: Arc<Schema>,
+    /// How these are.
+    pub products: Vec<nt::Product>,
     /// The machine they are of; empty where the log names none.
     pub host: String,
     /// Where they stand in a row.
     pub runs: Vec<Run>,
-    /// For each: true where the catalogue knows the counter, none of which can be below zero.
+    /// For each column that is kept: true where the catalogue knows the counter, none of which can be below zero.
     pub known: Vec<bool>,
 }
 
@@ -67,8 +69,9 @@ impl Columns {
         paths.retain(own);
         let resolved = nt::columns(&paths);
         let known = resolved.iter().map(|r| !r.is_foreign()).collect();
-        let schema = Arc::new(Schema { series: resolved.iter().map(nt::Resolved::series).collect() });
-        Ok(Columns { schema, host, runs, known })
+        let mut series = resolved.iter().map(nt::Resolved::series).collect();
+        let products = nt::add_products(&mut series);
+        Ok(Columns { schema: Arc::new(Schema { series }), products, host, runs, known })
     }
 
     /// What the columns tell of the machine.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Tick};
 
-use crate::nt::processes::Processes;
+use crate::nt::{self, processes::Processes};
 use crate::{Batch, LogError, Options};
 
 use super::buffer::Buffer;
@@ -216,7 +216,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
         let dialect = Dialect { separator: log.separator, point };
         log.dialect = Some(dialect);
-        let columns = log.columns.schema.series.len();
+        let columns = log.columns.known.len();
         // an odd number of cache lines, lest all columns fall into the same few places of the cache
         log.capacity = (CELLS / columns.max(1)).min(TICKS - ROWS) / (2 * ROWS) * (2 * ROWS) + ROWS;
         log.rows = vec![f64::NAN; ROWS * columns];
@@ -269,6 +269,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         if std::mem::take(&mut log.has_negative) {
             self.drop_negatives(log);
         }
+        nt::fill_products(&mut log.frame, &log.columns.products);
         self.batch.frame(&log.frame);
         for note in log.processes.take(&log.frame) {
             self.batch.note(note);
@@ -303,7 +304,7 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// Tells what was odd about a row, whose cells begin at `row` of the last few.
     fn tell(&mut self, log: &mut Log, row: usize, odd: &Odd, is_cut: bool, is_closed: bool) {
         let line = self.line;
-        let columns = log.columns.schema.series.len();
+        let columns = log.columns.known.len();
         if (odd.few > 0 || odd.cut) && is_cut {
             // without a closing quote nobody knows how many digits the last number had
             let filled = columns - odd.few.min(columns);
@@ -337,7 +338,7 @@ impl Log {
         if count == 0 || columns == 0 {
             return;
         }
-        for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.capacity).enumerate() {
+        for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.capacity).take(columns).enumerate() {
             let rows = self.rows[column..].iter().step_by(columns);
             for (cell, value) in cells[first..first + count].iter_mut().zip(rows) {
                 *cell = *value;

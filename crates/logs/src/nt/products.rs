@@ -1,0 +1,99 @@
+//! Queue lengths that a log leaves out and that follow from what it has: by
+//! Little's law requests a second times seconds a request are the requests
+//! outstanding. The catalogue's formulas know no products, and rules ask for
+//! these counters.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Frame, Series};
+
+/// Objects that have them.
+const OBJECTS: [&str; 2] = ["physical_disk", "logical_disk"];
+/// Queue length, rate, seconds each.
+const PRODUCTS: [[&str; 3]; 3] = [
+    ["avg_queue_length", "transfers_per_s", "avg_s_per_transfer"],
+    ["avg_read_queue_length", "reads_per_s", "avg_s_per_read"],
+    ["avg_write_queue_length", "writes_per_s", "avg_s_per_write"],
+];
+
+/// Where a product's factors stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// Column of the queue length, behind those of the log.
+    pub column: usize,
+    /// Column of the rate.
+    pub rate: usize,
+    /// Column of the seconds each.
+    pub seconds: usize,
+}
+
+/// Adds the queue lengths that can be computed and are not there to the
+/// series of a log; gives how.
+pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
+    let columns: HashMap<(String, String), usize> =
+        series.iter().enumerate().map(|(at, s)| ((s.counter.clone(), s.instance.clone()), at)).collect();
+    let mut products = Vec::new();
+    for at in 0..series.len() {
+        let Some((object, name)) = series[at].counter.split_once('.') else { continue };
+        let Some([length, _, seconds]) = PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
+        if !OBJECTS.contains(&object) {
+            continue;
+        }
+        let instance = series[at].instance.clone();
+        let column = |name: &str| columns.get(&(format!("{object}.{name}"), instance.clone())).copied();
+        if let (None, Some(seconds)) = (column(length), column(seconds)) {
+            let counter = format!("{object}.{length}");
+            // both factors are multiplied as they are stored
+            let scale = series[at].scale * series[seconds].scale;
+            products.push(Product { column: series.len(), rate: at, seconds });
+            series.push(Series { counter, instance, scale });
+        }
+    }
+    products
+}
+
+/// Fills the columns of the products for the frame's ticks.
+pub fn fill_products(frame: &mut Frame, products: &[Product]) {
+    for product in products {
+        for at in 0..frame.ticks().len() {
+            let value = frame.column(product.rate)[at] * frame.column(product.seconds)[at];
+            frame.column_mut(product.column)[at] = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Tick};
+
+    use super::*;
+
+    #[test]
+    fn queue_lengths_are_computed_where_they_are_missing() {
+        let one = |counter: &str, instance: &str, scale: f64| Series {
+            counter: counter.into(),
+            instance: instance.into(),
+            scale,
+        };
+        let mut series = vec![
+            one("physical_disk.reads_per_s", "0 C:", 1.0),
+            one("physical_disk.avg_s_per_read", "0 C:", 0.001),
+            one("physical_disk.reads_per_s", "1 D:", 1.0),
+            one("physical_disk.transfers_per_s", "0 C:", 1.0),
+            one("physical_disk.avg_s_per_transfer", "0 C:", 1.0),
+            one("physical_disk.avg_queue_length", "0 C:", 1.0),
+        ];
+        let products = add_products(&mut series);
+        assert_eq!(products, [Product { column: 6, rate: 0, seconds: 1 }]);
+        assert_eq!(series[6], one("physical_disk.avg_read_queue_length", "0 C:", 0.001));
+        let mut frame = Frame::new(Arc::new(Schema { series }), 2);
+        let tick = |time_ns| Tick { time_ns, elapsed_ns: 1 };
+        frame.push(tick(1), &[100.0, 20.0, 1.0, 1.0, 1.0, 1.0, f64::NAN]);
+        frame.push(tick(2), &[100.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, f64::NAN]);
+        fill_products(&mut frame, &products);
+        assert_eq!(frame.column(6)[0], 2000.0);
+        assert!(frame.column(6)[1].is_nan());
+    }
+}
