@@ -232,7 +232,9 @@ fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
         let me = std::env::current_exe().expect("a path");
         let mut child = Command::new(me);
         child.arg("--from-pipe").args(to_log.then_some("--to-log")).stdin(Stdio::piped());
-        dir.iter().for_each(|dir| drop(child.args(["--dir", dir.as_str()])));
+        if let Some(dir) = dir {
+            child.args(["--dir", dir.as_str()]);
+        }
         let mut child = child.spawn().expect("it runs");
         let mut pipe = child.stdin.take().expect("a pipe");
         pipe.write_all(header(columns).as_bytes()).expect("it reads");
