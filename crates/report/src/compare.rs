@@ -322,3 +322,129 @@ fn charts(page: &Page) -> String {
     out.push_str("</div>\n");
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use diskwright_diagnosis::compare::{Change, Estimate, Movement, Named};
+
+    use super::*;
+    use crate::{expect, fixture};
+
+    fn row(counter: &str, instance: &str, unit: &str, [before, after]: [f64; 2], noise: Option<bool>) -> Row {
+        let known = |v: f64| Some(v).filter(|_| noise.is_some());
+        let estimate = |v: f64| Estimate { mean: v, low: known(v * 0.95), high: known(v * 1.05) };
+        let difference = after - before;
+        Row {
+            counter: counter.into(),
+            instance: instance.into(),
+            unit: unit.into(),
+            before: estimate(before),
+            after: estimate(after),
+            difference,
+            difference_low: known(difference - 0.1 * before),
+            difference_high: known(difference + 0.1 * before),
+            ratio: Some(after / before),
+            significance: noise.map(|noise| if noise { 1.0 } else { 1e-4 }),
+            noise,
+        }
+    }
+
+    fn comparison() -> Comparison {
+        let movement = |counter: &str, unit: &str, [before, after]: [f64; 2], change| Movement {
+            counter: counter.into(),
+            unit: unit.into(),
+            before,
+            after,
+            change,
+        };
+        let latency = "physical_disk.avg_s_per_transfer";
+        let requests = "physical_disk.transfers_per_s";
+        Comparison {
+            schema: "diskwright.compare/1",
+            outcome: Outcome::Helped,
+            sentence: "The change helped: the disk (sda) is no longer a bottleneck.".into(),
+            load: Some(movement(requests, "per_s", [120.0, 122.0], Change::Same)),
+            response: Some(movement(latency, "s", [0.048, 0.004], Change::Down)),
+            questions: 212,
+            counters: vec![
+                row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
+                row(requests, fixture::EVIL, "per_s", [2.0, 2.0], Some(true)),
+                row(requests, WHOLE, "per_s", [120.0, 122.0], Some(true)),
+                row(latency, "sda", "s", [0.048, 0.004], Some(false)),
+                row(latency, WHOLE, "s", [0.048, 0.004], Some(false)),
+                row("memory.available_fraction", "", "fraction", [0.5, 0.49], Some(false)),
+                row("processor.busy", "_total", "fraction", [0.1, 0.3], None),
+            ],
+            only_before: vec![Named { counter: "physical_disk.busy".into(), instance: fixture::EVIL.into() }],
+            only_after: Vec::new(),
+            left_out: 3,
+            before: fixture::verdict(),
+            after: fixture::other_verdict(),
+        }
+    }
+
+    #[test]
+    fn the_screen_stays_as_expected() {
+        expect::holds("compare/screen.txt", &screen(&comparison(), 25, &Zone::utc(), &Style::plain(110)));
+    }
+
+    #[test]
+    fn what_changed_comes_first_and_one_disk_is_told_once() {
+        let both = comparison();
+        let names: Vec<(&str, &str)> =
+            ranked(&both).iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
+        assert_eq!(names[0], ("physical_disk.avg_s_per_transfer", "sda"));
+        assert_eq!(names[1].0, "memory.available_fraction");
+        assert_eq!(names[2].0, "processor.busy");
+        // two disks have requests, one has latency
+        assert_eq!(names.iter().filter(|(_, instance)| *instance == WHOLE).count(), 1);
+    }
+
+    #[test]
+    fn any_width_is_kept_and_no_name_writes_to_the_terminal() {
+        let mut both = comparison();
+        both.counters[1].instance = "\x1b]0;owned\x07\nx".into();
+        both.sentence = "\x1b[2J".into();
+        for width in [60, 80, 120] {
+            let drawn = screen(&both, usize::MAX, &Zone::utc(), &Style::plain(width));
+            assert!(!drawn.contains(['\x1b', '\x07']), "{drawn}");
+        }
+        let wide = screen(&comparison(), usize::MAX, &Zone::utc(), &Style::plain(120));
+        assert!(wide.lines().all(|l| crate::text::width(l) <= 120), "{wide}");
+    }
+
+    #[test]
+    fn units_are_told_once() {
+        assert_eq!(joined("228/s", " ±", "32.1/s"), "228 ±32.1/s");
+        assert_eq!(joined("2.01 ms", " ±", "10.9 us"), "2.01 ms ±10.9 us");
+        assert_eq!(joined("0.1 requests", " ±", "0.2 requests"), "0.1 ±0.2 requests");
+        assert_eq!(joined("14 %", " to ", "+15 %"), "14 to +15 %");
+        assert_eq!(joined("3", " ±", "1"), "3 ±1");
+    }
+
+    #[test]
+    fn the_page_is_well_formed_whatever_the_names_are() {
+        let mut both = comparison();
+        both.sentence = fixture::EVIL.into();
+        both.counters[3].instance = fixture::EVIL.into();
+        let points = [Some(1.0), None, Some(2.0)];
+        let charts: Vec<Chart> =
+            both.counters.iter().filter_map(|r| chart(r, (0, 3_000_000_000), &points, &points)).collect();
+        assert_eq!(charts.len(), both.counters.len());
+        let html = page(&both, Page { charts, zone: Zone::utc(), version: "0".into() });
+        let mut reader = quick_xml::Reader::from_str(&html);
+        reader.config_mut().check_end_names = true;
+        let mut elements = 0;
+        loop {
+            match reader.read_event().expect("well-formed") {
+                quick_xml::events::Event::Eof => break,
+                quick_xml::events::Event::Start(tag) => {
+                    assert_ne!(tag.name().as_ref(), b"script");
+                    elements += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(elements > 50 && chart(&both.counters[0], (0, 1), &[None], &[None]).is_none());
+    }
+}

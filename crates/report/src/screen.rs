@@ -140,6 +140,9 @@ impl<'a> Screen<'a> {
             self.words(&format!("  {sign}"), 4, line, None, detail.advice_lines.min(2));
         }
         self.more(lines.len(), shown);
+        if detail.findings > 2 {
+            self.words("", 2, &trends::caution(verdict), Some(Ink::Dim), 1);
+        }
     }
 
     fn heading(&mut self, words: &str) {

@@ -139,11 +139,7 @@ fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
 
 /// How much may be noise.
 pub(crate) fn caution(verdict: &Verdict) -> String {
-    format!(
-        "{} questions were asked of this log to find trends; what is told here would come of noise alone in fewer \
-         than one of 20 logs.",
-        verdict.trend_questions
-    )
+    format!("Noise alone would tell of any in fewer than one of 20 logs ({} questions asked).", verdict.trend_questions)
 }
 
 /// The page's section: charts of what changed, and a table of everything.
