@@ -146,6 +146,10 @@ fn choose(ranking: &[Rank]) -> Bottleneck {
 
 /// Where it is: the array, where all of its members show the same.
 fn instance(judge: &Judge, first: &Finding, findings: &[Finding]) -> String {
+    // a log's own sum is the machine
+    if first.instance.eq_ignore_ascii_case("_total") {
+        return String::new();
+    }
     let Some(topology) = judge.topology.as_ref().filter(|_| first.object == "physical_disk") else {
         return first.instance.clone();
     };

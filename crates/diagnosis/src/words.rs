@@ -145,8 +145,6 @@ fn told(condition: &Condition, measured: Measured, instance: &str) -> String {
 
 /// What the bottleneck is, in front of a colon.
 fn subject(bottleneck: Bottleneck, instance: &str) -> String {
-    // a log's own sum is no instance
-    let instance = if instance.eq_ignore_ascii_case("_total") { "" } else { instance };
     match (bottleneck, instance) {
         (Bottleneck::Memory, "") => "Memory is the bottleneck".into(),
         (Bottleneck::Memory, group) => format!("Memory is the bottleneck, in {group}"),

@@ -163,3 +163,11 @@ fn nothing_found_is_no_surer_than_what_was_looked_at() {
         assert!(open > 0 && verdict.confidence < 0.5, "{}: {open} of {all}, {}", verdict.pack, verdict.confidence);
     }
 }
+
+#[test]
+fn a_logs_own_sum_is_the_machine() {
+    let recording = Recording::new(40).with("processor.busy", "_Total", |_| 0.9);
+    let verdict = recording.judge(vec![packs::builtin("pal").unwrap().unwrap()], recording.options(), 40).remove(0);
+    assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("cpu", ""));
+    assert!(verdict.sentence.starts_with("The processors are the bottleneck"), "{}", verdict.sentence);
+}
