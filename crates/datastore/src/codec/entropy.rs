@@ -261,22 +261,21 @@ impl EntropyWriter {
 /// The words that states are filled up from.
 struct Words<'a> {
     bytes: &'a [u8],
-    overrun: bool,
+    at: usize,
 }
 
 impl Words<'_> {
+    /// The state, filled up from the next word if it is too low. Whether it is,
+    /// is as good as chance, so there is no branch to be guessed wrong.
     #[inline(always)]
-    fn take(&mut self) -> u32 {
-        match self.bytes.split_first_chunk::<2>() {
-            Some((word, rest)) => {
-                self.bytes = rest;
-                u32::from(u16::from_le_bytes(*word))
-            }
-            None => {
-                self.overrun = true;
-                0
-            }
-        }
+    fn fill_up(&mut self, state: u32) -> u32 {
+        let word = match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<2>()) {
+            Some(word) => u32::from(u16::from_le_bytes(*word)),
+            None => 0,
+        };
+        let low = u32::from(state < LEAST);
+        self.at += 2 * low as usize;
+        state << (16 * low) | word & low.wrapping_neg()
     }
 }
 
@@ -289,7 +288,7 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitude
         *state = u32::from_le_bytes(bytes.try_into().ok()?);
     }
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
-    let mut words = Words { bytes: words, overrun: false };
+    let mut words = Words { bytes: words, at: 0 };
     let mut bits = BitReader::new(low);
     if !scales.is_empty() {
         let columns = scales.len();
@@ -309,7 +308,7 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [Scale], magnitude
             }
         }
     }
-    let done = words.bytes.is_empty() && !words.overrun && !bits.is_overrun();
+    let done = words.at == words.bytes.len() && !bits.is_overrun();
     (done && states == [LEAST; STATES]).then_some(())
 }
 
@@ -320,11 +319,8 @@ fn step(tables: &Tables, scale: &mut Scale, state: &mut u32, words: &mut Words, 
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
     let entry = &tables.entries[context * SYMBOLS + usize::from(symbol) % SYMBOLS];
-    let mut next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
-    if next < LEAST {
-        next = next << 16 | words.take();
-    }
-    *state = next;
+    let next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
+    *state = words.fill_up(next);
     let magnitude = match symbol {
         ESCAPE => {
             let magnitude;
