@@ -92,9 +92,9 @@ pub fn perfmon_text(data: &[u8]) {
     foreign("perfmon-text", data);
 }
 
-/// Any bytes as each of sysstat's JSON documents.
+/// Any bytes as one of sysstat's JSON documents; their length chooses which.
 pub fn sysstat_json(data: &[u8]) {
-    ["sadf-json", "iostat-json", "mpstat-json"].iter().for_each(|id| foreign(id, data));
+    foreign(["sadf-json", "iostat-json", "mpstat-json"][data.len() % 3], data);
 }
 
 /// Any bytes as `sadf -x`.
@@ -102,9 +102,9 @@ pub fn sysstat_xml(data: &[u8]) {
     foreign("sadf-xml", data);
 }
 
-/// Any bytes as the text of sar, iostat, sadf and vmstat.
+/// Any bytes as the text of sar, iostat, sadf or vmstat; their length chooses which.
 pub fn sysstat_text(data: &[u8]) {
-    ["sar-text", "iostat-text", "sadf-rows", "vmstat-text"].iter().for_each(|id| foreign(id, data));
+    foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
 /// Any bytes as exposition pages.

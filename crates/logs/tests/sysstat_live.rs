@@ -1,0 +1,95 @@
+//! Against the sysstat that is installed here, where it is: a binary file read
+//! by us and what `sar -d` prints of the same file say the same, row by row.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use diskwright_logs::{Input, Options, Piece};
+
+/// Columns of `sar -d` and what they are here.
+const COLUMNS: [(&str, &str, f64); 5] = [
+    ("tps", "physical_disk.transfers_per_s", 1.0),
+    ("wkB/s", "physical_disk.write_bytes_per_s", 1024.0),
+    ("areq-sz", "physical_disk.avg_bytes_per_transfer", 1024.0),
+    ("aqu-sz", "physical_disk.avg_queue_length", 1.0),
+    ("%util", "physical_disk.busy", 0.01),
+];
+
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn skip(because: &str) {
+    eprintln!("skipped: {because}");
+}
+
+fn sysstat(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Device, column and value of each cell that sar prints, tick by tick.
+fn printed(text: &str) -> Vec<(String, usize, f64)> {
+    let mut headings: Vec<&str> = Vec::new();
+    let mut found = Vec::new();
+    for line in text.lines().filter(|l| !l.starts_with("Average")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(device) = headings.iter().position(|h| *h == "DEV").filter(|_| words.len() == headings.len()) else {
+            if words.contains(&"DEV") {
+                headings = words;
+            }
+            continue;
+        };
+        if words.contains(&"DEV") {
+            continue;
+        }
+        for (column, (name, _, _)) in COLUMNS.iter().enumerate() {
+            let value = headings.iter().position(|h| h == name).and_then(|at| words[at].parse().ok());
+            found.extend(value.map(|value| (words[device].to_owned(), column, value)));
+        }
+    }
+    found
+}
+
+/// The same of what was read here, in sar's units.
+fn read(path: &Path) -> Vec<(String, usize, f64)> {
+    let mut input = Input::open(path).unwrap();
+    let mut found = Vec::new();
+    let mut sink = |piece: Piece<'_>| {
+        if let Piece::Frame(frame) = piece {
+            for tick in 0..frame.ticks().len() {
+                for device in frame.schema().instances("physical_disk") {
+                    for (column, (_, counter, times)) in COLUMNS.iter().enumerate() {
+                        let Some(at) = frame.schema().column(counter, device) else { continue };
+                        let value = frame.column(at)[tick] * frame.schema().series[at].scale / times;
+                        found.push((device.to_owned(), column, value));
+                    }
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    diskwright_logs::read(&mut input, &Options::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
+    found
+}
+
+#[test]
+fn a_binary_file_says_what_sar_prints_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sa.bin");
+    let recorded = sysstat("sar").arg("-o").arg(&file).args(["1", "2"]).stdout(Stdio::null()).status();
+    if !recorded.is_ok_and(|status| status.success()) || !file.exists() {
+        return skip("sysstat is not installed, or sar cannot record here");
+    }
+    let output = sysstat("sar").args(["-d", "-f"]).arg(&file).output().unwrap();
+    let expected = printed(&String::from_utf8_lossy(&output.stdout));
+    if expected.is_empty() {
+        return skip("sar shows no disk here");
+    }
+    let found = read(&file);
+    assert_eq!(found.len(), expected.len(), "{found:?} against {expected:?}");
+    for ((device, column, value), (wanted, same, expected)) in found.iter().zip(&expected) {
+        assert_eq!((device, column), (wanted, same));
+        // both are printed with two decimals; sectors and kB are rounded apart
+        assert!((value - expected).abs() <= 0.011, "{device} {}: {value}, sar prints {expected}", COLUMNS[*column].0);
+    }
+}
