@@ -27,15 +27,15 @@ fn main() {
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
     let tiny = has("--tiny") || !has("--bench");
+    if let Some(keep) = value("--keep") {
+        write(Path::new(keep), &frame(1100, 953, mixed), if tiny { 1 } else { 20 });
+        return;
+    }
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let base = value("--dir").map_or(base, PathBuf::from);
     let work = base.join(format!("diskwright-bulk-{}", std::process::id()));
     fs::create_dir_all(&work).expect("a temporary folder");
-    if let Some(keep) = value("--keep") {
-        write(Path::new(keep), &frame(1100, 953, mixed), if tiny { 1 } else { 20 });
-        return;
-    }
     println!("# bulk import: million cells a second of processor time, best of some; bytes a cell");
     println!(
         "{:<10} {:>7} {:>8} {:>8} {:>8} {:>10} {:>10}",
