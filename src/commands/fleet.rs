@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use diskwright_base::units::display;
+use diskwright_base::units::{digits, display};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
 use diskwright_remote::fleet::{Fleet, Member, needed};
@@ -212,8 +212,12 @@ fn leading(verdict: &Verdict) -> (String, String) {
     match verdict.findings.first() {
         Some(f) => {
             let compare = f.compare.replace('_', " ");
-            let text =
-                format!("{} {} ({compare} {})", f.quantity, display(f.value, &f.unit), display(f.limit, &f.unit));
+            // a unit that display does not scale need not be said twice
+            let limit = match f.unit.as_str() {
+                "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => display(f.limit, &f.unit),
+                _ => digits(f.limit),
+            };
+            let text = format!("{} {} ({compare} {limit})", f.quantity, display(f.value, &f.unit));
             (text, percent(f.share))
         }
         None => Default::default(),

@@ -203,6 +203,13 @@ fn a_counter_that_began_anew_is_a_gap_and_is_told() {
 }
 
 #[test]
+fn series_after_series_is_refused() {
+    let dump = "node_load1 1 1700000000\nnode_load1 2 1700000015\nnode_load1 3 1700000030\nnode_load5 1 1700000000\n";
+    let said = run(dump, &Options::default()).summary.unwrap_err().to_string();
+    assert!(said.contains("line 4") && said.contains("series after series"), "{said}");
+}
+
+#[test]
 fn files_of_a_page_each_are_one_log() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     std::fs::create_dir_all(&folder).unwrap();

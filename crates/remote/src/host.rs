@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use diskwright_base::Schema;
 use diskwright_logs::prometheus::{How, Machine, Source, Targets, Vocabulary};
-use diskwright_logs::{Batch, Format, Head, Input, LogError, Options, Sink, Summary};
+use diskwright_logs::{Batch, Sink, Summary};
 
 use crate::answer::{self, Grid, Matrix, Row};
 use crate::client::Store;
@@ -29,18 +29,6 @@ pub struct Wanted {
 
 /// Id of the source, as in [`Note::SOURCE`].
 pub const SOURCE: &str = "prometheus";
-
-/// The store as a format, for lists; it is no file and never recognised as one.
-pub const FORMAT: Format = Format {
-    id: SOURCE,
-    title: "a store with the Prometheus query API (Prometheus, VictoriaMetrics, Thanos, Mimir): --prometheus URL",
-    explain: "Rates and means are computed by the store at the chosen step; metrics of node_exporter, windows_exporter \
-              and of `record --remote-write`.",
-    recognise: |_: &Head<'_>| false,
-    read: |input: &mut Input, _: &Options, _: &mut Batch<'_>| {
-        Err(LogError::Tool { file: input.name().to_owned(), because: "a store is named with --prometheus".into() })
-    },
-};
 
 /// Points of a series that every store answers at once: Prometheus stops at 11,000.
 const MOST_TICKS: usize = 10_000;

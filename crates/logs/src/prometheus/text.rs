@@ -235,6 +235,11 @@ impl<'b, 'a> Pages<'b, 'a> {
                 }
             },
         };
+        if self.raws.len() == 2 && sample.time_ns.is_some_and(|time| Some(time) <= self.last_ns) {
+            let because =
+                "the samples stand series after series; only pages are read, each with all series of a moment";
+            return Err(LogError::broken(&self.file, format!("{}line {number}", self.place), because));
+        }
         if self.raws[at].page == self.page {
             // the page's first series again: the next page begins
             if self.first != Some(at) {
