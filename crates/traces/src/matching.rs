@@ -93,7 +93,7 @@ impl Matcher {
     /// Takes an event; `place` is told where it cannot be used.
     pub(crate) fn event(&mut self, time_ns: i64, event: &Event) {
         let Some(table) = self.table(event.device) else {
-            return self.skips.add(format!("at {time_ns} ns"), Devices::TOO_MANY);
+            return self.skips.add(format!("{time_ns} ns"), Devices::TOO_MANY);
         };
         let flush = event.operation == Operation::Flush;
         match event.kind {
@@ -294,7 +294,7 @@ impl Matcher {
             take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         }
         if pieces.is_empty() {
-            self.skips.add(format!("at {time_ns} ns"), "the completion of a request whose beginning was not traced");
+            self.skips.add(format!("{time_ns} ns"), "the completion of a request whose beginning was not traced");
         }
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {
