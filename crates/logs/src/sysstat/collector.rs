@@ -18,6 +18,9 @@ use crate::error::LogError;
 /// Cells that are held at most (16 bytes each).
 const MOST_CELLS: usize = 16 << 20;
 
+/// What a row takes beside its cells, in cells.
+const ROW: usize = 8;
+
 #[derive(Default)]
 struct Held {
     elapsed_ns: Option<u64>,
@@ -64,6 +67,7 @@ impl Collector {
         let [report, column, instance] = name;
         if let Some(slot) = self.shaper.slot(report, column, instance) {
             let held = self.rows.entry(at.time_ns).or_default();
+            self.held += if held.cells.is_empty() { ROW } else { 0 };
             held.elapsed_ns = held.elapsed_ns.or(at.elapsed_ns);
             held.cells.push((slot.column, value * slot.factor));
             self.held += 1;
@@ -84,7 +88,7 @@ impl Collector {
             self.gone = self.rows.last_key_value().map(|(time, _)| *time).or(self.gone);
             self.hand_over(batch, machine);
             if let Some((time, held)) = last {
-                self.held = held.cells.len();
+                self.held = ROW + held.cells.len();
                 self.rows.insert(time, held);
             }
         }
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
     use crate::Piece;
 
-    /// Feeds (time, table) pairs into a collector that holds four cells.
+    /// Feeds (time, table) pairs into a collector that holds four rows of one cell.
     fn run(feed: &[(i64, &str)]) -> (Vec<i64>, Option<String>) {
         let mut got = Vec::new();
         let mut sink = |piece: Piece<'_>| {
@@ -158,7 +162,7 @@ mod tests {
             ControlFlow::Continue(())
         };
         let mut batch = Batch::new("test", &mut sink);
-        let mut collector = Collector { most: 4, ..Collector::new() };
+        let mut collector = Collector { most: 4 * (ROW + 1), ..Collector::new() };
         let machine = Machine::default();
         let mut error = None;
         for (line, (time_ns, table)) in feed.iter().enumerate() {

@@ -158,7 +158,8 @@ fn is_sar_text(head: &Head<'_>) -> bool {
         if headings.iter().any(|w| w.ends_with(';')) {
             return false;
         }
-        let is_of_processes = headings.contains(&"PID") || headings.contains(&"TGID");
+        let has = |wanted: &str| headings.contains(&wanted);
+        let is_of_processes = has("Command") && (has("PID") || has("TGID"));
         is_of_processes || table::Table::of(headings).is_some_and(|t| !t.is_unknown())
     })
 }
