@@ -225,6 +225,14 @@ fn another_header_in_the_midst_is_another_schema() {
 }
 
 #[test]
+fn joined_logs_of_several_machines_do_not_mix() {
+    let other = log_of(&["\"7\",\"1\"", "\"8\",\"1\""]).replace("\\\\H\\", "\\\\I\\");
+    let (log, skipped) = read_log(log_of(&["\"1\",\"1\""]) + &other + HEAD + "\r\n" + &row(9, "\"2\",\"1\""));
+    assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
+    assert_eq!(skipped, ["line 3: a log of another machine: no column is of the host H; there are: I x1"]);
+}
+
+#[test]
 fn times_that_go_back_and_clocks_that_change() {
     let at = |times: &[&str]| {
         let rows: Vec<String> = times.iter().map(|t| format!("\"{t}\",\"1\",\"1\"\n")).collect();

@@ -31,6 +31,10 @@ pub(super) struct Reader<'a, 'b> {
     log: Option<Log>,
     /// Local time less UTC of the last header that told it, seconds.
     offset_s: Option<i32>,
+    /// The machine that is read, once it is known.
+    host: Option<String>,
+    /// True below the header of another machine.
+    is_muted: bool,
     /// The last tick's moment, and the usual time between two.
     last_ns: Option<i64>,
     usual_ns: u64,
@@ -70,6 +74,8 @@ impl<'a, 'b> Reader<'a, 'b> {
             line: 1,
             log: None,
             offset_s: None,
+            host: options.host.clone(),
+            is_muted: false,
             last_ns: None,
             usual_ns: 0,
             told: String::new(),
@@ -104,7 +110,9 @@ impl<'a, 'b> Reader<'a, 'b> {
                             // another header
                             self.hand_over(&mut log);
                             let behind = self.begin(bytes, next)?;
-                            self.log.get_or_insert(log);
+                            if !self.is_muted {
+                                self.log.get_or_insert(log);
+                            }
                             behind
                         } else {
                             self.log = Some(log);
@@ -130,7 +138,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         let line = header::without_end(&bytes[at..end]);
         let number = self.line;
         self.line += 1;
-        if line.trim_ascii().is_empty() {
+        if line.trim_ascii().is_empty() || (self.is_muted && !header::is_header(line)) {
             return Ok(end);
         }
         let Some(header) = Header::read(line) else {
@@ -147,8 +155,19 @@ impl<'a, 'b> Reader<'a, 'b> {
             let text = format!("the file does not say its code page; its names were read as {}", charset.name());
             self.warnings.push(text);
         }
-        let columns = Columns::of(&header, self.options.host.as_deref(), self.batch)
-            .map_err(|because| LogError::broken(&self.file, format!("line {number}"), because))?;
+        let columns = match Columns::of(&header, self.host.as_deref(), self.batch) {
+            Ok(columns) => columns,
+            Err(because) if self.last_ns.is_some() => {
+                self.batch.skip(format!("line {number}"), format!("a log of another machine: {because}"));
+                self.is_muted = true;
+                return Ok(end);
+            }
+            Err(because) => return Err(LogError::broken(&self.file, format!("line {number}"), because)),
+        };
+        self.is_muted = false;
+        if !columns.host.is_empty() {
+            self.host = Some(columns.host.clone());
+        }
         self.log = Some(Log::new(columns, header, offset_s));
         Ok(end)
     }
