@@ -55,8 +55,9 @@ impl Sum {
         self.cgroup.clone_from(&row.cgroup);
         self.seconds += seconds;
         self.processor_s += row.processor * seconds;
-        self.read_bytes += amount(row.read_bytes_per_s);
-        self.write_bytes += amount(row.write_bytes_per_s);
+        // Windows tells only what a process asked for; that is better than nobody to ask
+        self.read_bytes += amount(row.read_bytes_per_s.or(row.asked_read_bytes_per_s));
+        self.write_bytes += amount(row.write_bytes_per_s.or(row.asked_write_bytes_per_s));
         self.read_calls += amount(row.read_calls_per_s);
         self.write_calls += amount(row.write_calls_per_s);
         self.asked_bytes += amount(row.asked_read_bytes_per_s) + amount(row.asked_write_bytes_per_s);
@@ -289,6 +290,15 @@ mod tests {
         assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O 50 % of the time");
         let busy = culprits.of(Bottleneck::Cpu, None);
         assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
+    }
+
+    #[test]
+    fn where_only_the_asking_is_known_it_is_what_counts() {
+        let mut culprits = Culprits::default();
+        let reader = ProcessRow { asked_read_bytes_per_s: Some(5e6), ..row(1404, "sqlservr") };
+        culprits.add(&table(vec![reader, row(9, "explorer")]));
+        let found = culprits.of(Bottleneck::Disk, None);
+        assert_eq!((found.len(), found[0].name.as_str()), (1, "sqlservr"));
     }
 
     #[test]
