@@ -79,8 +79,9 @@ fn every_sample_is_read_or_refused_with_a_reason() {
 #[test]
 fn means_are_those_that_sar_prints() {
     let Some(folder) = samples() else { return };
-    // the row `Average: vda` of live/sar-d.txt, which is of the same file
-    for log in ["sadf-j.json", "sadf-jA.json"] {
+    // the row `Average: vda` of live/sar-d.txt; all of these are of the same minutes
+    let text = ["sar-d.txt", "sar-d-iso.txt", "sar-dp.txt", "sadf-d_disk.csv", "sadf-dh_disk.csv", "sadf-p_disk.tsv"];
+    for log in ["sadf-j.json", "sadf-jA.json", "sadf-x.xml"].into_iter().chain(text) {
         for (counter, times, printed, within) in [
             ("physical_disk.transfers_per_s", 1.0, 300.5, 0.005),
             ("physical_disk.read_bytes_per_s", 1024.0, 18.0, 0.005),
