@@ -54,6 +54,9 @@ impl Place<'_> {
     }
 }
 
+/// What is missing where nobody knows how many disks stand behind one.
+pub(crate) const SPINDLES: &str = "physical_disk.spindles";
+
 /// Why a counter cannot be had at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
@@ -206,7 +209,7 @@ impl<'a> Builder<'a> {
     pub fn per(&mut self, per: Option<PerWhat>, place: &Place<'a>) -> Result<Factor, Absence> {
         Ok(match per {
             None => Factor::One,
-            Some(PerWhat::Spindle) => Factor::Number(self.spindles(place)),
+            Some(PerWhat::Spindle) => Factor::Number(self.spindles(place)?),
             Some(PerWhat::Processor) => match self.processors() {
                 Some(id) => match self.nodes[id] {
                     Node::Constant(number) => Factor::Number(number),
@@ -217,15 +220,16 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn spindles(&self, place: &Place<'a>) -> f64 {
+    fn spindles(&self, place: &Place<'a>) -> Result<f64, Absence> {
         let known = |device: &str| self.scene.spindles(device);
+        let all = |devices: &[&str]| devices.iter().map(|d| known(d)).sum::<Option<usize>>();
         let count = match place {
-            Place::Machine => self.scene.disks().len(),
-            Place::Together(_, instances) => instances.iter().map(|i| known(i)).sum(),
+            Place::Machine => all(self.scene.disks()),
+            Place::Together(_, instances) => all(instances),
             Place::Set(device) | Place::One("physical_disk" | "array", device) => known(device),
-            Place::One(object, instance) => self.scene.disks_below(object, instance).len(),
+            Place::One(object, instance) => all(&self.scene.disks_below(object, instance)),
         };
-        count.max(1) as f64
+        count.map(|count| count.max(1) as f64).ok_or_else(|| Absence::Missing(SPINDLES.into()))
     }
 
     fn processors(&mut self) -> Option<NodeId> {
@@ -244,7 +248,7 @@ impl<'a> Builder<'a> {
         let missing = || Absence::Missing(id.to_owned());
         match pseudo {
             Pseudo::Spindles => {
-                let count = self.spindles(place);
+                let count = self.spindles(place)?;
                 Ok(self.constant(count))
             }
             Pseudo::Processors => self.processors().ok_or_else(missing),
@@ -287,7 +291,7 @@ impl<'a> Builder<'a> {
                 let writes = self.cells("physical_disk.writes_per_s", device);
                 let (Some(reads), Some(writes)) = (reads, writes) else { return mean(self, &members) };
                 let level = set.level.unwrap_or(Level::Linear);
-                let count = self.scene.spindles(&set.name);
+                let count = self.scene.spindles(&set.name).unwrap_or(1);
                 // the printed arithmetic, applied to one write a second
                 let factor = member_load(level, count, 0.0, 1.0) * count as f64;
                 let load = Node::Load { reads, writes, factor, members: count as f64 };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, ProcessTable, Schema, Topology};
 
 use crate::culprits::Culprits;
+use crate::missing::Source;
 use crate::node::{CHUNK, Chunk, Columns, Slot};
 use crate::notes::Notes;
 use crate::program::{Program, StatisticPlan, Wanted, compile};
@@ -151,7 +152,8 @@ impl Judge {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
-        let scene = Scene::new(schema, self.topology.as_ref(), &self.options.ceilings);
+        let foreign = self.notes.source != Source::Live;
+        let scene = Scene::new(schema, self.topology.as_ref(), &self.options.ceilings).hiding_spindles(foreign);
         self.states.prune(|instance| scene.has(instance));
         let wanted = Wanted { role: self.options.role.as_deref(), expected: self.options.expected };
         self.program = compile(&self.packs, &scene, &wanted, &mut self.states);

@@ -8,6 +8,7 @@ use diskwright_base::catalogue::{Names, Per};
 use diskwright_base::{Catalogue, Counter};
 use serde::{Deserialize, Serialize};
 
+use crate::build::SPINDLES;
 use crate::verdict::Unjudged;
 
 /// What kind of program made a log.
@@ -72,6 +73,10 @@ pub struct Missing {
     pub short: String,
 }
 
+/// What to do where nobody knows how many disks stand behind one.
+const ARRAYS: &str = "no log of another tool shows how many disks stand behind a controller: judge it again with \
+                      `--array 'PhysicalDisk(0)=raid5:3'`, or `--array '*=single'` where each disk is one";
+
 impl Missing {
     /// Of the rules that could not be judged in a log of a source.
     pub fn of(unjudged: &[Unjudged], source: Source) -> Missing {
@@ -80,8 +85,13 @@ impl Missing {
         let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
         counters.sort();
         counters.dedup();
-        let plan = Plan::new(counters.iter().map(String::as_str), source);
-        Missing { source, how: plan.how(), never: plan.never(), short: plan.short(), counters }
+        // no counter brings this one: it has to be said
+        let plan = Plan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
+        let mut how = plan.how();
+        if counters.iter().any(|name| name == SPINDLES) {
+            how.push(ARRAYS.into());
+        }
+        Missing { source, how, never: plan.never(), short: plan.short(), counters }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Scene<'a> {
     sets: Vec<(&'a str, Vec<&'a str>)>,
     /// The series of each instance, with their columns in the whole schema.
     parts: HashMap<&'a str, (Schema, Vec<usize>)>,
+    /// Nothing tells one disk from an array, but for what the topology says.
+    hides_spindles: bool,
 }
 
 /// Name that logs give to the sum over instances.
@@ -43,10 +45,17 @@ impl<'a> Scene<'a> {
             columns.push(column);
         }
         let devices = topology.iter().flat_map(|t| &t.devices).map(|d| (d.name.as_str(), d)).collect();
-        let mut scene = Scene { topology, ceilings, instances, devices, disks: Vec::new(), sets: Vec::new(), parts };
+        let (disks, sets, hides_spindles) = (Vec::new(), Vec::new(), false);
+        let mut scene = Scene { topology, ceilings, instances, devices, disks, sets, parts, hides_spindles };
         scene.disks = scene.find_disks();
         scene.sets = scene.find_sets();
         scene
+    }
+
+    /// The same of another tool's log, which shows no disk behind a controller.
+    pub fn hiding_spindles(mut self, hides: bool) -> Scene<'a> {
+        self.hides_spindles = hides;
+        self
     }
 
     /// Every instance of an object, in the schema's order.
@@ -166,11 +175,14 @@ impl<'a> Scene<'a> {
         self.instances("physical_disk").iter().copied().filter(|m| leaves.contains(m)).collect()
     }
 
-    /// Leaves under a device, measured or not; 1 for one that is not known.
-    pub fn spindles(&self, name: &str) -> usize {
-        match self.topology {
-            Some(topology) if self.device(name).is_some_and(|d| !d.below.is_empty()) => topology.spindles(name),
-            _ => 1,
+    /// Disks under a device, measured or not, and those that hide behind it.
+    /// `None` where the log shows no topology and nobody said: another tool's
+    /// log does not tell a disk from an array of twenty.
+    pub fn spindles(&self, name: &str) -> Option<usize> {
+        match (self.topology, self.device(name)) {
+            (Some(topology), Some(d)) if !d.below.is_empty() || d.members.is_some() => Some(topology.spindles(name)),
+            _ if self.hides_spindles => None,
+            _ => Some(1),
         }
     }
 
@@ -234,6 +246,16 @@ mod tests {
         assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
         assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
         assert_eq!(scene.class("zram0"), Class::Memory);
+    }
+
+    #[test]
+    fn another_tools_log_hides_how_many_disks_there_are() {
+        let schema = schema(&["0 C:", "1 D:"]);
+        let array = Device { name: "0 C:".into(), members: Some(3), level: Some(Level::Raid5), ..Device::default() };
+        let topology = Topology { devices: vec![array], ..Topology::default() };
+        let scene = Scene::new(&schema, Some(&topology), &[]).hiding_spindles(true);
+        assert_eq!((scene.spindles("0 C:"), scene.spindles("1 D:")), (Some(3), None));
+        assert_eq!(Scene::new(&schema, None, &[]).spindles("1 D:"), Some(1));
     }
 
     #[test]
