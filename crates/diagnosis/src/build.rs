@@ -265,10 +265,27 @@ impl<'a> Builder<'a> {
             Pseudo::Background => self.background(place).ok_or_else(missing),
             Pseudo::BackgroundShare => self.background_share(place),
             Pseudo::Waiting => self.waiting().ok_or_else(missing),
+            Pseudo::WaitingUnseen => Ok(self.waiting_unseen(place)),
             Pseudo::SwapInMemory => self.swap_in_memory().ok_or_else(missing),
             // settled at the end of the window; see the program's operands
             Pseudo::LightLoad | Pseudo::BusySteadiness => Err(missing()),
         }
+    }
+
+    /// 1 where no counter of the log tells who waits: many logs of Windows have
+    /// a disk's whole queue alone.
+    fn waiting_unseen(&mut self, place: &Place<'a>) -> NodeId {
+        let mut reads = |object: &str, device: &str| {
+            let mut has = |name: &str| self.cells(&format!("{object}.{name}"), device).is_some();
+            has("avg_read_queue_length") || (has("avg_s_per_read") && has("reads_per_s"))
+        };
+        let seen = match place {
+            Place::One(object, device) => reads(object, device),
+            Place::Set(device) => reads("physical_disk", device),
+            Place::Machine | Place::Together(..) => true,
+        };
+        let pressure = self.total("pressure.io_some").is_some();
+        self.constant(f64::from(u8::from(!seen && !pressure)))
     }
 
     fn back_end_load(&mut self, place: &Place<'a>) -> Option<NodeId> {

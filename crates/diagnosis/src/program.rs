@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::build::{Absence, Builder, Place};
+use crate::build::{Absence, Builder, Place, SPINDLES};
 use crate::lanes::Sums;
 use crate::names::Name;
 use crate::node::{Factor, Node, NodeId};
@@ -99,6 +99,10 @@ impl<'a> Maker<'a, '_> {
         if rule.absent == Absent::Inapplicable && has_object {
             missing.clear();
         }
+        // which disks are arrays is not in another tool's log either
+        if !judged && has_object && rule.which == Which::Set && self.builder.scene.hides_spindles() {
+            missing.insert(SPINDLES.to_owned());
+        }
         if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
             judged = self.stand_in(pack, at, rule);
         }
@@ -137,7 +141,11 @@ impl<'a> Maker<'a, '_> {
                 Err(Absence::Missing(counter)) => Some(counter),
                 _ => None,
             };
-            names.filter_map(absent).collect()
+            let mut found: BTreeSet<String> = names.filter_map(absent).collect();
+            if let Err(Absence::Missing(members)) = self.builder.per(condition.quantity.per, place) {
+                found.insert(members);
+            }
+            found
         };
         let mut lacking: BTreeSet<String> = rule.all.iter().flat_map(&mut of).collect();
         let ways: Vec<BTreeSet<String>> = rule.any.iter().map(of).collect();

@@ -29,6 +29,8 @@ pub enum Pseudo {
     BackgroundShare,
     /// Share of time in which somebody waits for I/O.
     Waiting,
+    /// Whether the log has nothing that tells who waits for I/O.
+    WaitingUnseen,
     /// Share of the swap space that lies in compressed memory.
     SwapInMemory,
     /// Seconds a transfer while little is asked; of the window.
@@ -166,6 +168,14 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "fraction",
         "Share of time in which somebody waits for I/O: pressure.io_some; without pressure files 1 at ticks with \
          blocked processes; without those processor.iowait.",
+    ),
+    entry(
+        Pseudo::WaitingUnseen,
+        "waiting_unseen",
+        DISK,
+        "",
+        "1 where the log has neither pressure stalls nor the queue of reads, so that nothing tells whether anybody \
+         waits for the requests outstanding, else 0.",
     ),
     entry(
         Pseudo::SwapInMemory,

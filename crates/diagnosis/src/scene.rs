@@ -58,6 +58,11 @@ impl<'a> Scene<'a> {
         self
     }
 
+    /// True where some disk may be an array and nothing tells.
+    pub fn hides_spindles(&self) -> bool {
+        self.disks.iter().any(|disk| self.spindles(disk).is_none())
+    }
+
     /// Every instance of an object, in the schema's order.
     pub fn instances(&self, object: &str) -> &[&'a str] {
         self.instances.get(object).map_or(&[], Vec::as_slice)

@@ -1,0 +1,166 @@
+//! The program over other tools' logs, from the file to the answer.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn diskwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskwright")).args(arguments).output().expect("runs")
+}
+
+fn json(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// Twenty minutes of a server whose disk 0 has this many requests outstanding,
+/// each served in `seconds`, as Performance Monitor writes it.
+fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
+    let counters = [
+        r"PhysicalDisk(0 C:)\Avg. Disk Queue Length",
+        r"PhysicalDisk(0 C:)\Avg. Disk sec/Transfer",
+        r"PhysicalDisk(0 C:)\Disk Transfers/sec",
+        r"PhysicalDisk(0 C:)\Disk Bytes/sec",
+        r"PhysicalDisk(0 C:)\% Idle Time",
+        r"PhysicalDisk(_Total)\Disk Transfers/sec",
+        r"Processor(_Total)\% Processor Time",
+        r"Memory\Pages Input/sec",
+        r"Memory\Available MBytes",
+        r"Process(sqlservr)\Handle Count",
+    ];
+    let mut text = String::from("\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\"");
+    counters.iter().for_each(|c| write!(text, ",\"\\\\DB1\\{c}\"").unwrap());
+    for tick in 0..80u32 {
+        let at = from_minute * 60 + tick * 15;
+        let (hour, minute, second) = (10 + at / 3600, at / 60 % 60, at % 60);
+        write!(text, "\r\n\"11/21/2026 {hour:02}:{minute:02}:{second:02}.000\"").unwrap();
+        // a little unrest, so that nothing is constant
+        let wobble = 1.0 + 0.02 * f64::from(tick % 5);
+        let rate = queue * wobble / seconds;
+        let idle = if queue > 1.0 { 0.0 } else { 100.0 * (1.0 - queue) };
+        let cells = [queue * wobble, seconds, rate, rate * 8192.0, idle, rate, 12.0 * wobble, 0.0, 2048.0, 611.0];
+        for cell in cells {
+            if tick == 0 { text.push_str(",\" \"") } else { write!(text, ",\"{cell}\"").unwrap() }
+        }
+    }
+    text.push_str("\r\n");
+    fs::write(path, text).expect("written");
+    path.to_str().expect("plain").to_owned()
+}
+
+#[test]
+fn a_perfmon_log_is_judged_reported_and_kept() {
+    let folder = folder("foreign-perfmon");
+    let log = perfmon(&folder.join("no-name-tells.txt"), 0, 6.0, 0.030);
+    let verdict = json(&diskwright(&["why", &log, "--json"]));
+    assert_eq!(verdict["schema"], "diskwright.verdict/1");
+    assert_eq!((&verdict["bottleneck"], &verdict["instance"]), (&"disk".into(), &"0 C:".into()), "{verdict:#}");
+    assert_eq!(verdict["host"], "DB1");
+    // what was missing is a part of the answer, in the words of the log's maker
+    let how = verdict["missing"]["how"].as_array().expect("how to record").iter();
+    assert!(how.clone().any(|line| line.as_str().is_some_and(|l| l.contains("typeperf"))), "{:#}", verdict["missing"]);
+
+    let kept = folder.join("kept");
+    let answer = json(&diskwright(&["import", &log, "--to", kept.to_str().unwrap(), "--json"]));
+    assert_eq!(answer["schema"], "diskwright.import/1");
+    assert_eq!(answer["format"], "perfmon-text");
+    assert_eq!((&answer["ticks"], &answer["series"]), (&80.into(), &10.into()));
+    // the sum over disks and what nobody knows are kept, apart from the disks
+    assert_eq!(answer["foreign_series"], 2);
+    assert_eq!(answer["gaps"], 10);
+    assert_eq!(answer["from"], "2026-11-21T09:00:00.000Z");
+    let again = json(&diskwright(&["why", kept.to_str().unwrap(), "--json"]));
+    assert_eq!(again["bottleneck"], "disk");
+
+    let page = folder.join("page.html");
+    let answer = json(&diskwright(&["report", &log, "-o", page.to_str().unwrap(), "--json"]));
+    assert!(answer["bytes"].as_u64().is_some_and(|b| b > 10_000));
+    let shown = json(&diskwright(&["show", &log, "--json", "--counter", "physical_disk.avg_queue_length"]));
+    assert_eq!(shown["series"][0]["instance"], "0 C:");
+}
+
+#[test]
+fn arrays_that_no_log_shows_are_said_by_hand() {
+    let folder = folder("foreign-array");
+    let few = perfmon(&folder.join("few.csv"), 0, 3.6, 0.012);
+    let many = perfmon(&folder.join("many.csv"), 0, 7.2, 0.012);
+    // whether doc 002's rule on queues by the disk held, and whether it could be judged
+    let rule = |log: &str, arguments: &[&str]| {
+        let mut all = vec!["why", log, "--pack", "ntmag-1998", "--json"];
+        all.extend(arguments);
+        let verdict = json(&diskwright(&all));
+        let has = |part: &str| {
+            verdict[part].as_array().is_some_and(|list| list.iter().any(|f| f["rule"] == "array.queue-above-two"))
+        };
+        (has("findings"), !has("unjudged"))
+    };
+    // nobody knows what stands behind the disk
+    assert_eq!(rule(&many, &[]), (false, false));
+    // six outstanding are what three disks take
+    assert_eq!(rule(&few, &["--array", "PhysicalDisk(0)=raid5:3"]), (false, true));
+    assert_eq!(rule(&many, &["--array", "PhysicalDisk(0)=raid5:3"]), (true, true));
+    assert_eq!(rule(&many, &["--array", "*=raid10:8:rotational"]), (false, true));
+    // the same in a file
+    let file = folder.join("arrays.toml");
+    fs::write(&file, "[[array]]\ndisk = \"0\"\nlevel = \"raid5\"\nmembers = 3\nstripe = \"64K\"\n").unwrap();
+    assert_eq!(rule(&many, &["--topology", file.to_str().unwrap()]), (true, true));
+    // a disk that is not there is wrong usage, and says which are
+    let wrong = diskwright(&["why", &few, "--array", "9=single"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("0 C:"));
+}
+
+#[test]
+fn logs_in_any_order_and_from_standard_input() {
+    let folder = folder("foreign-order");
+    let first = perfmon(&folder.join("one.csv"), 0, 0.2, 0.004);
+    let second = perfmon(&folder.join("two.csv"), 20, 6.0, 0.030);
+    let both = json(&diskwright(&["why", &second, &first, "--json"]));
+    assert_eq!(both["window"]["from"], "2026-11-21T09:00:00Z", "{}", both["window"]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_diskwright"))
+        .args(["why", "-", "--json"])
+        .stdin(fs::File::open(&second).unwrap())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    let status = child.wait().expect("ends");
+    assert!(status.success());
+}
+
+#[test]
+fn what_is_no_log_is_named_and_leaves_nothing() {
+    let folder = folder("foreign-wrong");
+    let text = folder.join("letter.txt");
+    fs::write(&text, "Dear server,\nplease be faster.\n").unwrap();
+    let done = diskwright(&["why", text.to_str().unwrap()]);
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(said.contains("letter.txt") && said.contains("perfmon-text"), "{said}");
+    // a zone that the log does not name is asked for
+    let log = folder.join("no-zone.csv");
+    let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
+    fs::write(&log, format!("{text}\"11/21/2026 10:00:15.000\",\"2\"\n")).unwrap();
+    let done = diskwright(&["why", log.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&done.stderr).contains("--utc-offset"));
+    let answer = json(&diskwright(&[
+        "import",
+        log.to_str().unwrap(),
+        "--to",
+        folder.join("k").to_str().unwrap(),
+        "--utc-offset",
+        "+02:00",
+        "--json",
+    ]));
+    assert_eq!(answer["from"], "2026-11-21T08:00:00.000Z");
+}
