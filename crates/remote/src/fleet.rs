@@ -11,7 +11,7 @@ use diskwright_logs::prometheus::{Machine, Vocabulary};
 use crate::answer::{self, Grid, Row};
 use crate::client::Store;
 use crate::error::RemoteError;
-use crate::host::{Table, Wanted, bad, chosen, range, range_of, scrape_interval, seconds};
+use crate::host::{Table, Wanted, bad, chosen, level_range, range, range_of, scrape_interval, seconds};
 use crate::query::{self, EXPORTERS, Processors};
 
 /// Ticks that a window has, where no step is given: five minutes of a day.
@@ -168,7 +168,7 @@ impl Fleet {
         let by = &self.wanted.by;
         let count = |probe: &String| {
             let selector = self.wanted.selector.metric(probe, &only);
-            format!("max by ({by}) (count_over_time({selector}[{}ms]))", self.grid.step_ms)
+            format!("max by ({by}) (count_over_time({selector}[{}ms]))", level_range(self.grid.step_ms, self.scrape_ms))
         };
         let presence: Vec<String> = self.probes.iter().map(count).collect();
         for row in range(store, &presence.join(" or "), &self.grid)?.rows {
@@ -184,14 +184,16 @@ impl Fleet {
         let by = &self.wanted.by;
         let selector = self.wanted.selector.metric(metric, only);
         let range_ms = range_of(store, self.grid.step_ms, self.scrape_ms);
-        let text = query::expression(metric, &selector, by, Processors::Together, self.grid.step_ms, range_ms);
+        let level_ms = level_range(self.grid.step_ms, self.scrape_ms);
+        let text = query::expression(metric, &selector, by, Processors::Together, level_ms, range_ms);
         for row in range(store, &text, &self.grid)?.rows {
             asked.fill(by, metric, &row);
         }
         if matches!(metric, "node_cpu_seconds_total" | "windows_cpu_time_total" | "wmi_cpu_time_total") {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
             // some moments of the window are enough to count processors
-            let few = Grid { step_ms: self.grid.step_ms * (self.grid.count as i64).max(2) / 2, count: 2, ..self.grid };
+            let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;
+            let few = Grid { first_ms: self.grid.first_ms - self.grid.step_ms + half_ms, step_ms: half_ms, count: 2 };
             let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
             for row in range(store, &text, &few)?.rows {
                 asked.count_processors(by, &row);

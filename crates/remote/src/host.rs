@@ -176,13 +176,10 @@ impl Ask<'_> {
     /// As few queries as may be, each of a size that stores take.
     fn queries(&self, ticks: usize) -> Vec<String> {
         let range_ms = range_of(self.store, self.step_ms, self.scrape_ms);
+        let level_ms = level_range(self.step_ms, self.scrape_ms);
         let selector = |metric: &str| self.wanted.selector.metric(metric, "");
-        let presence = format!(
-            "max by ({}) (count_over_time({}[{}ms]))",
-            self.wanted.by,
-            selector(&self.found.probe),
-            self.step_ms
-        );
+        let presence =
+            format!("max by ({}) (count_over_time({}[{}ms]))", self.wanted.by, selector(&self.found.probe), level_ms);
         let mut queries = Vec::new();
         let mut group = vec![(PRESENCE.to_owned(), presence)];
         let mut points = ticks;
@@ -194,7 +191,7 @@ impl Ask<'_> {
                 points = 0;
             }
             let text =
-                query::expression(metric, &selector(metric), &self.wanted.by, Processors::Each, self.step_ms, range_ms);
+                query::expression(metric, &selector(metric), &self.wanted.by, Processors::Each, level_ms, range_ms);
             group.push((metric.to_owned(), text));
             points += more;
         }
@@ -222,7 +219,13 @@ impl Ask<'_> {
 /// was added between two ticks is not lost, it must reach back to the last
 /// sample of the tick before. VictoriaMetrics does so by itself.
 pub(crate) fn range_of(store: &Store, step_ms: i64, scrape_ms: i64) -> i64 {
-    if store.is_victoria() { step_ms } else { step_ms + scrape_ms }
+    if store.is_victoria() { step_ms } else { level_range(step_ms, scrape_ms) + scrape_ms }
+}
+
+/// How far back a level looks: its tick, and a little further, because scrapes
+/// come a little early or late and a tick of one scrape must not miss it.
+pub(crate) fn level_range(step_ms: i64, scrape_ms: i64) -> i64 {
+    step_ms + scrape_ms / 10
 }
 
 /// Metrics to ask for: of two of one exporter that bring the same counters, the

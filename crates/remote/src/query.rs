@@ -67,13 +67,13 @@ pub enum Processors {
 }
 
 /// The query for one metric: a value a tick for every machine and instance.
-/// `range_ms` is how far back each tick looks.
+/// `level_ms` and `range_ms` are how far back each tick looks for a level and for a rate.
 pub fn expression(
     metric: &str,
     selector: &str,
     by: &str,
     processors: Processors,
-    step_ms: i64,
+    level_ms: i64,
     range_ms: i64,
 ) -> String {
     let sources = Vocabulary::builtin().sources(metric);
@@ -97,7 +97,7 @@ pub fn expression(
         format!("rate({selector}[{range_ms}ms])")
     } else {
         // a level is what it was on average since the last tick
-        format!("avg_over_time({selector}[{step_ms}ms])")
+        format!("avg_over_time({selector}[{level_ms}ms])")
     };
     format!("{join} by ({}) ({value})", labels.join(","))
 }

@@ -4,10 +4,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use diskwright_remote::feed::{Named, Shot};
 use diskwright_remote::host::{self, Wanted};
-use diskwright_remote::{Access, RemoteError, Selector, Store};
+use diskwright_remote::{Access, RemoteError, RemoteWriter, Selector, Store};
 
 /// Answers every request with the same bytes; `None` never answers.
 fn fake_store(answer: Option<Vec<u8>>) -> SocketAddr {
@@ -106,6 +109,26 @@ fn nobody_there_is_said() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = ask(address, LONG);
     assert!(matches!(error, RemoteError::Connection { .. }), "{error}");
+}
+
+/// Writes a tick to a fake store; sent, lost and tried again.
+fn write_to(address: SocketAddr) -> (u64, u64, u64) {
+    let store = Store::new(&Access { timeout: LONG, ..Access::new(&format!("http://{address}")) }).unwrap();
+    let mut writer = RemoteWriter::start(store, Vec::new()).unwrap();
+    let named = Named { metric: "diskwright_x".into(), labels: Vec::new(), help: String::new(), is_total: false };
+    writer.push(&Shot { time_ms: 1, names: Arc::new(vec![named]), values: vec![1.0] });
+    writer.finish();
+    let fate = writer.fate();
+    [&fate.sent, &fate.lost, &fate.retries].map(|n| n.load(Ordering::Relaxed)).into()
+}
+
+#[test]
+fn samples_that_a_store_refuses_are_counted() {
+    assert_eq!(write_to(fake_store(http("204 No Content", "", ""))), (1, 0, 0));
+    assert_eq!(write_to(fake_store(http("400 Bad Request", "", "out of bounds"))), (0, 1, 0));
+    // one that may come back is tried again, until the recording has ended for some seconds
+    let (sent, lost, retries) = write_to(fake_store(http("503 Service Unavailable", "", "")));
+    assert!((sent, lost) == (0, 1) && retries > 0, "{retries}");
 }
 
 #[test]
