@@ -170,9 +170,15 @@ fn change(body: &[u8], version: u8) -> Option<Change> {
     let mut offsets = Fields(fields.bytes(count.checked_mul(4)?)?);
     let table = fields.0;
     let mut entries = Vec::with_capacity(count);
+    // names that overlap could take far more room than the record that they stand in
+    let mut room = 4 * table.len();
     while let (Some(number), Some(offset)) = (numbers.u32(), offsets.i32()) {
         let name = match usize::try_from(offset) {
-            Ok(from) => Some(table.get(from..)?.split(|&b| b == 0).next()?.to_vec()),
+            Ok(from) => {
+                let name = table.get(from..)?.split(|&b| b == 0).next()?;
+                room = room.checked_sub(name.len())?;
+                Some(name.to_vec())
+            }
             Err(_) if tag == INDOM_DELTA => None,
             Err(_) => return None,
         };
@@ -279,5 +285,25 @@ impl<R: Read> Indoms<R> {
         let Some(domain) = self.domains.get(&indom) else { return Vec::new() };
         let name = |i: &(u32, u32, u32)| Some(String::from_utf8_lossy(domain.name(i.0)?).into_owned());
         domain.instances.iter().filter_map(name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_overlap_take_no_more_room_than_their_record() {
+        let record = |instances: u32, name: usize| {
+            let mut body = Vec::new();
+            [INDOM_V2, 1, 0, 7, instances].iter().for_each(|w| body.extend_from_slice(&w.to_be_bytes()));
+            (0..instances).for_each(|i| body.extend_from_slice(&i.to_be_bytes()));
+            body.resize(body.len() + 4 * instances as usize, 0);
+            body.resize(body.len() + name, b'x');
+            body.push(0);
+            body
+        };
+        assert!(change(&record(2, 10), 2).is_some(), "two may share a name");
+        assert!(change(&record(1000, 10_000), 2).is_none());
     }
 }

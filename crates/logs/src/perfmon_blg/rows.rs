@@ -66,7 +66,10 @@ impl Rows {
                 self.columns.len() - 1
             }));
         }
-        self.places.entry(group).or_default().insert(instance.to_owned(), found.clone());
+        // what has no column needs no place, or names that come and go would fill the memory
+        if found.iter().any(Option::is_some) {
+            self.places.entry(group).or_default().insert(instance.to_owned(), found.clone());
+        }
         found
     }
 

@@ -63,9 +63,12 @@ pub(super) fn instances(body: Bytes<'_>, time_base: u64) -> Option<(u64, Vec<(St
     let count = body.size(4)?;
     let items = body.part(24, count.checked_mul(24)?)?;
     let valid = is_valid(body.u32(8)?);
+    // names that overlap could take far more room than the record that they stand in
+    let mut room = 4 * body.0.len();
     let mut found = Vec::with_capacity(count);
     for at in (0..items.0.len()).step_by(24) {
         let name = body.text(items.size(at)?)?;
+        room = room.checked_sub(name.len())?;
         let raw = Raw {
             value: items.u64(at + 8)?,
             second: items.u64(at + 16)?,
