@@ -176,6 +176,13 @@ fn nothing(judge: &Judge, pack: &str, unjudged: &[Unjudged]) -> String {
     if unjudged.len() == rules {
         return format!("Nothing can be said: the log has none of the counters that the pack `{pack}` judges.");
     }
+    if unjudged.len() * 2 > rules {
+        let judged = rules - unjudged.len();
+        return format!(
+            "Nothing was found in what could be judged, and that is little: {judged} of the {rules} rules of the pack \
+             `{pack}`, none of which blamed anything in {window}."
+        );
+    }
     format!("Nothing holds this machine back: no rule of the pack `{pack}` that blames anything held in {window}.")
 }
 

@@ -134,6 +134,23 @@ fn reads_that_wait_are_seen_in_rates_and_times() {
 }
 
 #[test]
+fn paging_on_windows_is_memory_and_not_its_disk() {
+    let log = |available: f64| {
+        Recording::new(40)
+            .every(15)
+            .with("physical_disk.avg_queue_length", "0 C:", |_| 6.0)
+            .with("physical_disk.avg_s_per_transfer", "0 C:", |_| 0.030)
+            .with("paging.pages_per_s", "", |_| 900.0)
+            .with("memory.available_bytes", "", move |_| available)
+            .by_default()
+    };
+    let short = log(20e6);
+    assert_eq!((short.bottleneck.name(), short.findings[0].rule.as_str()), ("memory", "memory.paging-low"));
+    // mapped files are read with pages too: with memory to spare it is the disk
+    assert_eq!(log(4e9).bottleneck.name(), "disk");
+}
+
+#[test]
 fn a_log_that_cannot_say_who_waits_is_told_so() {
     let log = |latency: f64| {
         Recording::new(40).every(15).with("physical_disk.avg_queue_length", "hda", |_| 4.0).with(
@@ -145,10 +162,15 @@ fn a_log_that_cannot_say_who_waits_is_told_so() {
     let verdict = log(0.021).by_default();
     assert_eq!((verdict.bottleneck.name(), verdict.findings[0].rule.as_str()), ("disk", "disk.saturated-unseen"));
     assert!(log(0.02).by_default().findings.is_empty());
+    // a class that is known changes nothing, but a turning disk has a rule of its own
     let known = log(0.021).topology(array(2, Class::Flash, Level::Raid0));
     let flash = known.with("physical_disk.avg_queue_length", "sda", |_| 4.0);
     let flash = flash.with("physical_disk.avg_s_per_transfer", "sda", |_| 0.021).by_default();
-    assert!(flash.findings.iter().all(|f| f.instance == "hda"), "what is known is judged by its own rules");
+    assert!(flash.findings.iter().any(|f| f.instance == "sda" && f.rule == "disk.saturated-unseen"));
+    let known = log(0.021).topology(array(2, Class::Rotational, Level::Raid0));
+    let turning = known.with("physical_disk.avg_queue_length", "sda", |_| 4.0);
+    let turning = turning.with("physical_disk.avg_s_per_transfer", "sda", |_| 0.021).by_default();
+    assert!(turning.findings.iter().any(|f| f.instance == "sda" && f.rule == "disk.saturated-rotational"));
 }
 
 /// A pack that could judge next to nothing has not ruled anything out.
