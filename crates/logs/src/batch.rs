@@ -51,6 +51,8 @@ pub struct Batch<'a> {
     skips: Skips,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
     usual_ns: u64,
+    /// The time before the last tick, where that was a gap; 0 otherwise.
+    gap_ns: u64,
     stopped: bool,
     begun: bool,
 }
@@ -66,6 +68,7 @@ impl<'a> Batch<'a> {
             summary: Summary { format, ..Summary::default() },
             skips: Skips::default(),
             usual_ns: 0,
+            gap_ns: 0,
             stopped: false,
             begun: false,
         }
@@ -154,8 +157,13 @@ impl<'a> Batch<'a> {
             return None;
         }
         let since = since.unsigned_abs();
-        let is_gap = self.usual_ns > 0 && since > self.usual_ns.saturating_mul(GAP);
-        if is_gap {
+        // twice much the same is no gap any more, but a slower recorder
+        let slower = self.gap_ns > 0 && since <= self.gap_ns.saturating_mul(2) && since >= self.gap_ns / 2;
+        let is_gap = self.usual_ns > 0 && since > self.usual_ns.saturating_mul(GAP) && !slower;
+        self.gap_ns = if is_gap { since } else { 0 };
+        if slower {
+            self.usual_ns = since;
+        } else if is_gap {
             let text = format!("nothing was recorded for {:.0} s", since as f64 * 1e-9);
             self.note(Note::new(before, Note::GAP, text));
         } else {
@@ -300,6 +308,17 @@ mod tests {
         assert_eq!(summary.ticks, 5);
         let why: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
         assert_eq!(why, ["time goes back", "a second sample of one moment"]);
+    }
+
+    #[test]
+    fn a_recorder_that_slows_down_for_good_leaves_one_gap() {
+        let one = schema("physical_disk.reads_per_s");
+        let (got, _) = run(|batch| {
+            for at in [1, 2, 3, 63, 123, 183] {
+                batch.tick(&one, at * S, None, &[1.0]);
+            }
+        });
+        assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 60, 60]"]);
     }
 
     #[test]
