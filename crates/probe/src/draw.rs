@@ -1,0 +1,363 @@
+//! Draws requests: where each lies, how long it is, read or write; and times
+//! between them. Seeded: the same pattern draws the same requests.
+
+use std::f64::consts::TAU;
+
+use crate::pattern::{Pattern, Placement};
+
+/// A generator: SplitMix64 to seed, xoshiro256++ to draw (Blackman and Vigna,
+/// "Scrambled linear pseudorandom number generators", 2019).
+#[derive(Clone, Debug)]
+pub struct Dice([u64; 4]);
+
+impl Dice {
+    /// A generator for a seed and a lane (a thread): lanes draw independently.
+    pub fn new(seed: u64, lane: u64) -> Dice {
+        let mut state = seed ^ lane.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        Dice(std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.0;
+        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        result
+    }
+
+    /// A number below `most` (Lemire's multiplication; the bias is below 2^-32
+    /// for any range of blocks that a device has).
+    #[inline]
+    pub fn below(&mut self, most: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(most)) >> 64) as u64
+    }
+
+    /// From 0 up to, not including, 1.
+    #[inline]
+    pub fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// From an exponential distribution with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.share()).ln()
+    }
+
+    /// From the standard normal distribution (Box and Muller, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
+        radius * (TAU * self.share()).cos()
+    }
+}
+
+/// One request to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Write; a read otherwise.
+    pub write: bool,
+}
+
+/// Draws the requests of one lane of a pattern.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    dice: Dice,
+    sizes: Vec<(u32, f64)>,
+    read_share: f64,
+    align: u64,
+    from: u64,
+    range: u64,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// Next offset of each stream, the streams' part of the range, whose turn.
+    Sequential {
+        next: Vec<u64>,
+        part: u64,
+        turn: usize,
+    },
+    Uniform,
+    Normal {
+        mean: f64,
+        deviation: f64,
+    },
+    Zipf(Zipf),
+    Strided {
+        stride: u64,
+        next: u64,
+    },
+}
+
+impl Draw {
+    /// For a lane out of `lanes`, on a target of `room` bytes. Sequential
+    /// streams and strides are dealt out over the lanes, so that two threads
+    /// do not read the same bytes one after the other.
+    pub fn new(pattern: &Pattern, room: u64, lane: u32, lanes: u32) -> Draw {
+        let range = pattern.range_bytes.unwrap_or(room.saturating_sub(pattern.from_bytes));
+        let largest = u64::from(pattern.largest());
+        let align = if pattern.align_bytes == 0 { u64::from(pattern.sizes[0].0) } else { pattern.align_bytes };
+        let place = match &pattern.placement {
+            Placement::Sequential { streams } => {
+                let all = u64::from((*streams).max(1)) * u64::from(lanes);
+                let part = (range / all / align).max(1) * align;
+                let own = u64::from((*streams).max(1));
+                let first = u64::from(lane) * own;
+                Place::Sequential {
+                    next: (first..first + own).map(|s| s * part % range.max(1)).collect(),
+                    part,
+                    turn: 0,
+                }
+            }
+            Placement::Uniform => Place::Uniform,
+            Placement::Normal { mean, deviation } => Place::Normal { mean: *mean, deviation: *deviation },
+            Placement::Zipf { theta } => {
+                Place::Zipf(Zipf::new((range.saturating_sub(largest) / align + 1).max(1), *theta))
+            }
+            Placement::Strided { stride_bytes } => {
+                let stride = (*stride_bytes).max(align);
+                Place::Strided { stride: stride * u64::from(lanes), next: stride * u64::from(lane) }
+            }
+        };
+        Draw {
+            dice: Dice::new(pattern.seed, u64::from(lane)),
+            sizes: pattern.sizes.clone(),
+            read_share: pattern.read_share,
+            align,
+            from: pattern.from_bytes,
+            range,
+            place,
+        }
+    }
+
+    /// The generator, for think times and arrivals.
+    pub fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    /// The next request.
+    #[inline]
+    pub fn next(&mut self) -> Drawn {
+        let length = self.size();
+        let write = match self.read_share {
+            1.0 => false,
+            0.0 => true,
+            share => self.dice.share() >= share,
+        };
+        let offset = self.from + self.offset(u64::from(length));
+        Drawn { offset, length, write }
+    }
+
+    #[inline]
+    fn size(&mut self) -> u32 {
+        let [(first, _)] = self.sizes[..] else {
+            let all: f64 = self.sizes.iter().map(|s| s.1).sum();
+            let mut left = self.dice.share() * all;
+            for &(size, weight) in &self.sizes {
+                left -= weight;
+                if left < 0.0 {
+                    return size;
+                }
+            }
+            return self.sizes[0].0;
+        };
+        first
+    }
+
+    #[inline]
+    fn offset(&mut self, length: u64) -> u64 {
+        // places at which a request of this length still fits
+        let places = self.range.saturating_sub(length) / self.align + 1;
+        match &mut self.place {
+            Place::Uniform => self.dice.below(places) * self.align,
+            Place::Normal { mean, deviation } => {
+                for _ in 0..64 {
+                    let at = (*mean + *deviation * self.dice.normal()) * places as f64;
+                    if at >= 0.0 && at < places as f64 {
+                        return at as u64 * self.align;
+                    }
+                }
+                (*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64 * self.align
+            }
+            Place::Zipf(zipf) => {
+                let rank = zipf.draw(&mut self.dice);
+                scatter(rank, places) * self.align
+            }
+            Place::Sequential { next, part, turn } => {
+                let stream = *turn;
+                *turn = (stream + 1) % next.len();
+                let at = next[stream];
+                let base = at / *part * *part;
+                let at = if at + length > self.range { base.min(self.range - length) } else { at };
+                let after = at + length;
+                next[stream] = if after >= base + *part || after >= self.range { base } else { after };
+                at
+            }
+            Place::Strided { stride, next } => {
+                let at = if *next + length > self.range { *next % *stride % self.align.max(1) } else { *next };
+                *next = at + *stride;
+                at
+            }
+        }
+    }
+}
+
+/// Spreads ranks over places, so that the most wanted do not lie side by side:
+/// multiplication by an odd constant, then the high bits.
+fn scatter(rank: u64, places: u64) -> u64 {
+    let mixed = (rank + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(mixed) * u128::from(places)) >> 64) as u64
+}
+
+/// Zipf's law over ranks 0 to `count - 1`: after Gray et al., "Quickly
+/// generating billion-record synthetic databases", SIGMOD 1994.
+#[derive(Clone, Debug)]
+struct Zipf {
+    count: f64,
+    theta: f64,
+    alpha: f64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    fn new(count: u64, theta: f64) -> Zipf {
+        let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
+        let zeta = zeta(count, theta);
+        let n = count as f64;
+        let eta = (1.0 - (2.0 / n).powf(1.0 - theta)) / (1.0 - zeta2(theta) / zeta);
+        Zipf { count: n, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
+    }
+
+    fn draw(&self, dice: &mut Dice) -> u64 {
+        let share = dice.share();
+        let at = share * self.zeta;
+        if at < 1.0 || self.count < 2.0 {
+            return 0;
+        }
+        if at < 1.0 + 0.5f64.powf(self.theta) {
+            return 1;
+        }
+        let rank = self.count * (self.eta * share - self.eta + 1.0).powf(self.alpha);
+        (rank as u64).min(self.count as u64 - 1)
+    }
+}
+
+fn zeta2(theta: f64) -> f64 {
+    1.0 + 0.5f64.powf(theta)
+}
+
+/// Sum of 1/i^theta: the first terms one by one, the rest by the integral
+/// (Euler and Maclaurin), exact to far below what a run can tell.
+fn zeta(count: u64, theta: f64) -> f64 {
+    const EXACT: u64 = 10_000;
+    let head: f64 = (1..=count.min(EXACT)).map(|i| (i as f64).powf(-theta)).sum();
+    if count <= EXACT {
+        return head;
+    }
+    let (a, b) = (EXACT as f64, count as f64);
+    head + (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta) + 0.5 * (b.powf(-theta) - a.powf(-theta))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn pattern(placement: Placement) -> Pattern {
+        Pattern { placement, ..Pattern::random_reads(4096, 1) }
+    }
+
+    fn draws(pattern: &Pattern, count: usize) -> Vec<Drawn> {
+        let mut draw = Draw::new(pattern, 64 * MIB, 0, 1);
+        (0..count).map(|_| draw.next()).collect()
+    }
+
+    #[test]
+    fn every_request_lies_in_the_range_and_is_aligned() {
+        let places = [
+            Placement::Uniform,
+            Placement::Sequential { streams: 3 },
+            Placement::Normal { mean: 0.9, deviation: 0.3 },
+            Placement::Zipf { theta: 0.99 },
+            Placement::Strided { stride_bytes: 10_000 },
+        ];
+        for place in places {
+            let sizes = vec![(4096, 1.0), (65_536, 1.0)];
+            let one = Pattern { from_bytes: MIB, range_bytes: Some(MIB), sizes, ..pattern(place) };
+            for drawn in draws(&one, 20_000) {
+                let end = drawn.offset + u64::from(drawn.length);
+                assert!(drawn.offset >= MIB && end <= 2 * MIB, "{:?}: {drawn:?}", one.placement);
+                let strided = matches!(one.placement, Placement::Strided { .. });
+                assert!(strided || drawn.offset % 4096 == 0, "{:?}: {drawn:?}", one.placement);
+            }
+        }
+    }
+
+    #[test]
+    fn sequential_comes_round_and_streams_keep_apart() {
+        let one = Pattern { range_bytes: Some(5 * 4096), ..pattern(Placement::Sequential { streams: 1 }) };
+        let offsets: Vec<u64> = draws(&one, 7).iter().map(|d| d.offset / 4096).collect();
+        assert_eq!(offsets, [0, 1, 2, 3, 4, 0, 1]);
+        let two = Pattern { range_bytes: Some(8 * 4096), ..pattern(Placement::Sequential { streams: 2 }) };
+        let offsets: Vec<u64> = draws(&two, 6).iter().map(|d| d.offset / 4096).collect();
+        assert_eq!(offsets, [0, 4, 1, 5, 2, 6]);
+    }
+
+    #[test]
+    fn response_probes_seek_has_its_mean_and_deviation() {
+        // doc 003: a 20 MB file of 512-byte records, mean 20000, deviation 6667 records
+        let (mean, deviation) = (20_000.0, 6_667.0);
+        let records = 20.0 * MIB as f64 / 512.0;
+        let place = Placement::Normal { mean: mean / records, deviation: deviation / records };
+        let one = Pattern { sizes: vec![(512, 1.0)], range_bytes: Some(20 * MIB), ..pattern(place) };
+        let found: Vec<f64> = draws(&one, 100_000).iter().map(|d| d.offset as f64 / 512.0).collect();
+        let average = found.iter().sum::<f64>() / found.len() as f64;
+        let spread = (found.iter().map(|f| (f - average).powi(2)).sum::<f64>() / found.len() as f64).sqrt();
+        // cut off at both ends three deviations away
+        assert!((average - mean).abs() < 100.0 && (spread - deviation).abs() < 150.0, "{average} {spread}");
+    }
+
+    #[test]
+    fn zipf_draws_ranks_as_its_law_says() {
+        let zipf = Zipf::new(1000, 0.99);
+        let mut dice = Dice::new(7, 0);
+        let mut counts = vec![0u32; 1000];
+        for _ in 0..1_000_000 {
+            counts[zipf.draw(&mut dice) as usize] += 1;
+        }
+        // rank 1 has 1/zeta of all, rank 2 1/2^theta of that
+        let first = 1e6 / zeta(1000, 0.99);
+        assert!((f64::from(counts[0]) / first - 1.0).abs() < 0.02, "{} of {first}", counts[0]);
+        assert!((f64::from(counts[1]) / f64::from(counts[0]) - 0.5f64.powf(0.99)).abs() < 0.02);
+        assert!((zeta(1_000_000, 0.99) - 15.391_849_746).abs() < 1e-4);
+    }
+
+    #[test]
+    fn reads_and_sizes_come_in_their_shares() {
+        let one = Pattern { read_share: 0.7, sizes: vec![(4096, 3.0), (8192, 1.0)], ..pattern(Placement::Uniform) };
+        let found = draws(&one, 100_000);
+        let reads = found.iter().filter(|d| !d.write).count() as f64 / 1e5;
+        let small = found.iter().filter(|d| d.length == 4096).count() as f64 / 1e5;
+        assert!((reads - 0.7).abs() < 0.01 && (small - 0.75).abs() < 0.01, "{reads} {small}");
+        assert_eq!(draws(&one, 10), draws(&one, 10));
+    }
+}

@@ -1,0 +1,318 @@
+//! The loops: they draw requests, hand them to an engine when they are due,
+//! and count the answers. One lane is one thread with one engine.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::draw::Draw;
+use crate::engine::{Action, Done, Engine, Op, Wait};
+use crate::pattern::{Durable, Pace};
+use crate::tally::Tally;
+
+/// After so many failed requests a run is given up: the target is gone.
+const MOST_ERRORS: u64 = 1000;
+
+/// What one lane has to do.
+pub struct Lane<'a> {
+    /// When to make requests: this lane's part of the pattern's pace.
+    pub pace: Pace,
+    /// Sync after each write.
+    pub durable: Durable,
+    /// Time before measuring, and measured, nanoseconds.
+    pub ramp_ns: u64,
+    /// Measured time, nanoseconds.
+    pub lasts_ns: u64,
+    /// Set by whoever wants the run to end.
+    pub stop: &'a AtomicBool,
+}
+
+/// A slot's request under way.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// When its latency began.
+    start: u64,
+    length: u32,
+    write: bool,
+    /// The write is done and its sync is under way.
+    syncing: bool,
+}
+
+/// A lane at work.
+struct Work<'a, E> {
+    engine: &'a mut E,
+    draw: &'a mut Draw,
+    lane: &'a Lane<'a>,
+    tally: Tally,
+    slots: Vec<Slot>,
+    outstanding: u32,
+    done: Vec<Done>,
+    /// Measuring begins and ends, engine time.
+    from: u64,
+    until: u64,
+    last_answer: u64,
+}
+
+/// Runs a lane to its end and gives what it counted. Requests that are under
+/// way at the end are waited for and not counted.
+///
+/// # Errors
+/// When the engine fails.
+pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u32) -> io::Result<Tally> {
+    let begin = engine.now();
+    let from = begin + lane.ramp_ns;
+    let until = from + lane.lasts_ns;
+    let mut work = Work {
+        engine,
+        draw,
+        lane,
+        tally: Tally::default(),
+        slots: vec![Slot::default(); slots as usize],
+        outstanding: 0,
+        done: Vec::with_capacity(slots as usize),
+        from,
+        until,
+        last_answer: begin,
+    };
+    match lane.pace {
+        Pace::Closed { .. } => work.closed()?,
+        Pace::Users { think_s, random, .. } => work.users(think_s, random)?,
+        Pace::Open { rate_per_s, poisson } => work.open(rate_per_s, poisson)?,
+    }
+    while work.outstanding > 0 {
+        work.turn(Wait::One)?;
+        let mut done = std::mem::take(&mut work.done);
+        work.outstanding -= done.len() as u32;
+        done.clear();
+        work.done = done;
+    }
+    Ok(work.tally)
+}
+
+impl<E: Engine> Work<'_, E> {
+    fn is_over(&self, now: u64) -> bool {
+        now >= self.until || self.lane.stop.load(Ordering::Relaxed) || self.tally.failed() >= MOST_ERRORS
+    }
+
+    /// Makes the next request from a slot; its latency begins at `start`.
+    #[inline]
+    fn make(&mut self, slot: u32, start: u64) {
+        let drawn = self.draw.next();
+        let action = if drawn.write { Action::Write } else { Action::Read };
+        self.slots[slot as usize] = Slot { start, length: drawn.length, write: drawn.write, syncing: false };
+        self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
+        self.outstanding += 1;
+    }
+
+    #[inline]
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.engine.turn(wait, &mut self.done)
+    }
+
+    /// Counts the answers that came; each slot that is free again goes to `freed`.
+    #[inline]
+    fn settle(&mut self, now: u64, mut freed: impl FnMut(u32)) {
+        if self.done.is_empty() {
+            return;
+        }
+        if now > self.from && now <= self.until {
+            self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(now - self.last_answer.max(self.from));
+        }
+        self.last_answer = now;
+        let mut done = std::mem::take(&mut self.done);
+        for answer in done.drain(..) {
+            let slot = self.slots[answer.slot as usize];
+            self.outstanding -= 1;
+            if answer.result >= 0 && slot.write && !slot.syncing && self.sync(answer.slot) {
+                continue;
+            }
+            freed(answer.slot);
+            if answer.result < 0 {
+                self.tally.error(-answer.result);
+            } else if now > self.from && now <= self.until {
+                if !slot.syncing && (answer.result as u32) < slot.length {
+                    self.tally.short += 1;
+                }
+                self.tally.answer(slot.write, slot.length, now.saturating_sub(slot.start), now - self.from);
+            }
+        }
+        self.done = done;
+    }
+
+    /// Begins the sync that belongs to a write; false where none does.
+    fn sync(&mut self, slot: u32) -> bool {
+        let action = match self.lane.durable {
+            Durable::Fdatasync => Action::Fdatasync,
+            Durable::Fsync => Action::Fsync,
+            Durable::No | Durable::Dsync => return false,
+        };
+        self.slots[slot as usize].syncing = true;
+        self.engine.put(Op { slot, action, offset: 0, length: 0 });
+        self.outstanding += 1;
+        true
+    }
+
+    /// So many outstanding: a new request for each answer.
+    fn closed(&mut self) -> io::Result<()> {
+        let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
+        let mut now = self.engine.now();
+        while !self.is_over(now) {
+            while let Some(slot) = free.pop() {
+                self.make(slot, now);
+            }
+            self.turn(Wait::One)?;
+            now = self.engine.now();
+            self.settle(now, |slot| free.push(slot));
+        }
+        Ok(())
+    }
+
+    /// Users who think: each slot is one of them.
+    fn users(&mut self, think_s: f64, random: bool) -> io::Result<()> {
+        let begin = self.engine.now();
+        let think = |draw: &mut Draw| {
+            let seconds = if random { draw.dice().exponential(think_s) } else { think_s };
+            (seconds * 1e9) as u64
+        };
+        let mut ready = BinaryHeap::new();
+        for user in 0..self.slots.len() as u32 {
+            // they do not all come in at once
+            let first = (self.draw.dice().share() * think_s * 1e9) as u64;
+            ready.push(Reverse((begin + first, user)));
+        }
+        let mut now = begin;
+        let mut back = Vec::new();
+        while !self.is_over(now) {
+            while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now) {
+                ready.pop();
+                // a user who wakes late has waited for nobody: the clock starts now
+                self.make(user, now.max(due));
+            }
+            let next = ready.peek().map_or(self.until, |r| r.0.0.min(self.until));
+            self.turn(Wait::Until(next))?;
+            now = self.engine.now();
+            self.settle(now, |slot| back.push(slot));
+            for user in back.drain(..) {
+                ready.push(Reverse((now + think(self.draw), user)));
+            }
+        }
+        Ok(())
+    }
+
+    /// So many a second, come what may.
+    fn open(&mut self, rate_per_s: f64, poisson: bool) -> io::Result<()> {
+        let mean_ns = 1e9 / rate_per_s;
+        let begin = self.engine.now();
+        let mut due = begin as f64;
+        let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
+        let mut now = begin;
+        while !self.is_over(now) {
+            while due <= now as f64 {
+                let Some(slot) = free.pop() else {
+                    self.tally.late += 1;
+                    break;
+                };
+                self.make(slot, due as u64);
+                due += if poisson { self.draw.dice().exponential(mean_ns) } else { mean_ns };
+            }
+            let wait = if free.is_empty() { Wait::One } else { Wait::Until((due.ceil() as u64).min(self.until)) };
+            self.turn(wait)?;
+            now = self.engine.now();
+            self.settle(now, |slot| free.push(slot));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fake::FakeDevice;
+    use crate::pattern::Pattern;
+
+    const MS: u64 = 1_000_000;
+    const S: u64 = 1_000 * MS;
+
+    fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
+        let stop = AtomicBool::new(false);
+        let (pace, durable) = (pattern.pace.clone(), pattern.durable);
+        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop };
+        let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
+        run(&mut device, &mut draw, &lane, slots).unwrap()
+    }
+
+    fn paced(pace: Pace) -> Pattern {
+        Pattern { pace, ..Pattern::random_reads(4096, 1) }
+    }
+
+    #[test]
+    fn a_closed_loop_keeps_its_depth() {
+        // one server of 5 ms at depth 8: 200 a second, each waits 40 ms (Little's law)
+        let tally = measure(FakeDevice::steady(1, 5 * MS), &paced(Pace::Closed { depth: 8 }), 8, 10);
+        assert_eq!(tally.reads.requests, 2000);
+        let mean = tally.reads.latency.mean().unwrap() / MS as f64;
+        assert!((mean - 40.0).abs() < 0.1, "{mean}");
+        // as many servers as requests: nobody waits
+        let tally = measure(FakeDevice::steady(8, 5 * MS), &paced(Pace::Closed { depth: 8 }), 8, 10);
+        assert_eq!(tally.reads.requests, 16_000);
+    }
+
+    #[test]
+    fn users_obey_the_response_time_law() {
+        // 20 users thinking 100 ms before 10 servers of 5 ms: X = N / (R + Z), Denning and Buzen 1978
+        let pace = Pace::Users { users: 20, think_s: 0.1, random: true };
+        let tally = measure(FakeDevice::steady(10, 5 * MS), &paced(pace), 20, 100);
+        let rate = tally.reads.requests as f64 / 100.0;
+        let response = tally.reads.latency.mean().unwrap() / S as f64;
+        assert!((rate - 20.0 / (response + 0.1)).abs() / rate < 0.02, "{rate} {response}");
+    }
+
+    #[test]
+    fn an_open_loop_shows_a_stall_and_a_closed_one_hides_it() {
+        // 1 ms a request, but nothing moves in the first second of every ten
+        let stalling = || {
+            FakeDevice::new(
+                1,
+                Box::new(|_, begins| {
+                    let into = begins % (10 * S);
+                    Ok(if into < S { S - into + MS } else { MS })
+                }),
+            )
+        };
+        let open = Pace::Open { rate_per_s: 100.0, poisson: false };
+        let open = measure(stalling(), &paced(open), 4096, 100);
+        let closed = measure(stalling(), &paced(Pace::Closed { depth: 1 }), 1, 100);
+        let p99 = |t: &Tally| t.reads.latency.quantile(0.99).unwrap() / MS as f64;
+        // a tenth of all requests fall into the stall and wait half of it in the mean
+        assert!(p99(&open) > 800.0, "{}", p99(&open));
+        assert!(p99(&closed) < 2.0, "{}", p99(&closed));
+        assert!(closed.longest_silence_ns >= S, "{}", closed.longest_silence_ns);
+    }
+
+    #[test]
+    fn poisson_arrivals_wait_as_mm1_md1_say() {
+        // M/D/1 at load 0.8: waiting = rho / (2 (1 - rho)) services (Pollaczek and Khinchine)
+        let pace = Pace::Open { rate_per_s: 800.0, poisson: true };
+        let tally = measure(FakeDevice::steady(1, MS), &paced(pace), 4096, 2000);
+        let mean = tally.reads.latency.mean().unwrap() / MS as f64;
+        assert!((mean - 3.0).abs() < 0.15, "{mean}");
+    }
+
+    #[test]
+    fn a_durable_write_is_one_request() {
+        let pattern = Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..paced(Pace::Closed { depth: 1 }) };
+        let tally = measure(FakeDevice::steady(1, 5 * MS), &pattern, 1, 1);
+        // the sync of the last may end with the run
+        assert!((199..=200).contains(&tally.writes.requests) && tally.reads.requests == 0);
+    }
+
+    #[test]
+    fn errors_are_counted_and_end_a_run() {
+        let broken = FakeDevice::new(1, Box::new(|_, _| Err(5)));
+        let tally = measure(broken, &paced(Pace::Closed { depth: 4 }), 4, 1_000_000);
+        assert_eq!(tally.reads.requests, 0);
+        assert_eq!(tally.errors[0].0, 5);
+        assert!(tally.failed() >= MOST_ERRORS);
+    }
+}

@@ -1,0 +1,82 @@
+//! A made-up device for tests: it serves so many requests at once, each for so
+//! long, in virtual time. Nothing is read or written, and a test of an hour
+//! takes a moment. It can stall and it can fail.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::{Action, Done, Engine, Op, Wait};
+
+/// What the made-up device does with a request: how long it serves it,
+/// nanoseconds, or the error number it gives.
+pub type Service = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
+
+/// The engine.
+pub struct FakeDevice {
+    now: u64,
+    /// When each server is free.
+    servers: Vec<u64>,
+    service: Service,
+    batch: Vec<Op>,
+    /// Answers to come, by their time.
+    pending: VecDeque<(u64, Done)>,
+    /// Virtual time that handing a request over takes, nanoseconds.
+    pub overhead_ns: u64,
+}
+
+impl FakeDevice {
+    /// A device of so many servers.
+    pub fn new(servers: usize, service: Service) -> FakeDevice {
+        let servers = vec![0; servers.max(1)];
+        FakeDevice { now: 0, servers, service, batch: Vec::new(), pending: VecDeque::new(), overhead_ns: 0 }
+    }
+
+    /// One that takes the same time for every request.
+    pub fn steady(servers: usize, service_ns: u64) -> FakeDevice {
+        FakeDevice::new(servers, Box::new(move |_, _| Ok(service_ns)))
+    }
+
+    fn start(&mut self, op: &Op) {
+        let free = self.servers.iter().enumerate().min_by_key(|(_, at)| **at).map_or(0, |(i, _)| i);
+        let begins = self.servers[free].max(self.now);
+        let (ends, result) = match (self.service)(op, begins) {
+            Ok(_) if matches!(op.action, Action::Fdatasync | Action::Fsync) => (begins, 0),
+            Ok(lasts) => (begins + lasts, i32::try_from(op.length).unwrap_or(i32::MAX)),
+            Err(number) => (begins, -number),
+        };
+        self.servers[free] = ends;
+        let at = self.pending.partition_point(|(time, _)| *time <= ends);
+        self.pending.insert(at, (ends, Done { slot: op.slot, result }));
+    }
+}
+
+impl Engine for FakeDevice {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn put(&mut self, op: Op) {
+        self.batch.push(op);
+    }
+
+    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+        for op in std::mem::take(&mut self.batch) {
+            self.now += self.overhead_ns;
+            self.start(&op);
+        }
+        let next = self.pending.front().map(|(time, _)| *time);
+        self.now = match (wait, next) {
+            (Wait::Nothing, _) | (Wait::One, None) => self.now,
+            (Wait::One, Some(next)) => self.now.max(next),
+            (Wait::Until(until), next) => self.now.max(next.unwrap_or(until).min(until)),
+        };
+        while let Some((time, answer)) = self.pending.front() {
+            if *time > self.now {
+                break;
+            }
+            done.push(*answer);
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Engines: how requests reach a target. One an io_uring ring, one plain
+//! threads where there is no ring, one made up for tests. An engine belongs to
+//! one thread and one set of files; the loops in `drive` feed it.
+
+pub mod fake;
+pub mod ring;
+pub mod threads;
+
+use std::io;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read into the slot's buffer.
+    Read,
+    /// Write the slot's buffer.
+    Write,
+    /// fdatasync.
+    Fdatasync,
+    /// fsync.
+    Fsync,
+}
+
+/// One request, made from a slot: its buffer, and its number in the answer. A
+/// slot has one request at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// Slot, below the engine's number of slots.
+    pub slot: u32,
+    /// What to do.
+    pub action: Action,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 for a sync.
+    pub length: u32,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// Slot of the request.
+    pub slot: u32,
+    /// Bytes moved, or the negative error number.
+    pub result: i32,
+}
+
+/// How long a turn waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Nothing,
+    /// Until one answer has come.
+    One,
+    /// Until one answer has come or this moment of [`Engine::now`].
+    Until(u64),
+}
+
+/// What the loops need of an engine.
+pub trait Engine {
+    /// Nanoseconds since the engine was made, by a clock that never steps.
+    fn now(&self) -> u64;
+
+    /// Adds a request to the batch that the next turn hands over.
+    fn put(&mut self, op: Op);
+
+    /// Hands the batch over, waits, and adds the answers to `done`.
+    ///
+    /// # Errors
+    /// When the engine itself fails; a request's error is in its answer.
+    fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()>;
+}
+
+/// Slots and buffers of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Requests at once.
+    pub slots: u32,
+    /// Largest request, bytes.
+    pub largest: u32,
+    /// Seed of what is written.
+    pub seed: u64,
+}

@@ -1,0 +1,10 @@
+//! The probe: measures what a disk does under a load that is known.
+//!
+//! Reading order: `pattern` (what is asked), `draw` (the requests of a
+//! pattern), `engine` (how they reach the target), `drive` (the loops).
+
+pub mod draw;
+pub mod drive;
+pub mod engine;
+pub mod pattern;
+pub mod tally;

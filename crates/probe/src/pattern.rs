@@ -1,0 +1,183 @@
+//! What is asked of a target: one [`Pattern`] is one run's load.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "place")]
+pub enum Placement {
+    /// One after another from the start, and again from the start at the end.
+    /// Each stream has its own part of the range.
+    Sequential {
+        /// How many streams take turns.
+        #[serde(default = "one")]
+        streams: u32,
+    },
+    /// Anywhere with the same likelihood.
+    Uniform,
+    /// Around a point, as Response Probe's FILESEEK says: mean and standard
+    /// deviation as shares of the range; what falls outside is drawn again.
+    Normal {
+        /// The point, 0 to 1.
+        mean: f64,
+        /// Standard deviation, shares of the range.
+        deviation: f64,
+    },
+    /// Few places often, by Zipf's law with this exponent (0 is uniform, 0.99 is
+    /// a usual web or key-value load); the places are scattered over the range.
+    Zipf {
+        /// Exponent, at least 0 and not 1.
+        theta: f64,
+    },
+    /// Each request this many bytes behind the one before.
+    Strided {
+        /// Bytes from start to start.
+        stride_bytes: u64,
+    },
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// When requests are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "loop")]
+pub enum Pace {
+    /// So many outstanding at all times. Latency counts from the moment of
+    /// submission, so what a stalled device makes others wait is hidden.
+    Closed {
+        /// Requests outstanding.
+        depth: u32,
+    },
+    /// So many users; each asks, waits for the answer, thinks, asks again.
+    Users {
+        /// How many.
+        users: u32,
+        /// Mean time between an answer and the next request, seconds.
+        think_s: f64,
+        /// Think times are drawn from an exponential distribution; fixed otherwise.
+        random: bool,
+    },
+    /// So many requests a second, whatever the device does. Latency counts
+    /// from the intended start, so a stall shows in every request that it made late.
+    Open {
+        /// Requests a second.
+        rate_per_s: f64,
+        /// Poisson arrivals; evenly spaced otherwise.
+        poisson: bool,
+    },
+}
+
+/// What makes a write durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durable {
+    /// Nothing: the device's cache may hold it.
+    #[default]
+    No,
+    /// fdatasync after each write; the pair counts as one request.
+    Fdatasync,
+    /// fsync after each write.
+    Fsync,
+    /// O_DSYNC: each write returns when it is durable.
+    Dsync,
+}
+
+/// One run's load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pattern {
+    /// Name in the results, such as `depth-8`.
+    pub name: String,
+    /// Where requests go.
+    #[serde(flatten)]
+    pub placement: Placement,
+    /// When they are made.
+    #[serde(flatten)]
+    pub pace: Pace,
+    /// Sizes with their weights, bytes; one entry is a fixed size.
+    pub sizes: Vec<(u32, f64)>,
+    /// Share of reads, 0 to 1.
+    pub read_share: f64,
+    /// Offsets are multiples of this, bytes; 0 is the size of the request.
+    pub align_bytes: u64,
+    /// First byte of the range.
+    pub from_bytes: u64,
+    /// Length of the range; `None` is up to the end of the target.
+    pub range_bytes: Option<u64>,
+    /// Through the page cache, to measure it on purpose.
+    pub buffered: bool,
+    /// What makes writes durable.
+    pub durable: Durable,
+    /// Time before measuring.
+    pub ramp: Duration,
+    /// Time measured.
+    pub lasts: Duration,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+}
+
+impl Pattern {
+    /// Random reads of one size at a depth, the most usual measurement.
+    pub fn random_reads(size: u32, depth: u32) -> Pattern {
+        Pattern {
+            name: format!("random-read-{size}-depth-{depth}"),
+            placement: Placement::Uniform,
+            pace: Pace::Closed { depth },
+            sizes: vec![(size, 1.0)],
+            read_share: 1.0,
+            align_bytes: 0,
+            from_bytes: 0,
+            range_bytes: None,
+            buffered: false,
+            durable: Durable::No,
+            ramp: Duration::from_millis(500),
+            lasts: Duration::from_secs(5),
+            seed: 1,
+        }
+    }
+
+    /// Largest request, bytes.
+    pub fn largest(&self) -> u32 {
+        self.sizes.iter().map(|s| s.0).max().unwrap_or(0)
+    }
+
+    /// True when it writes anything.
+    pub fn writes(&self) -> bool {
+        self.read_share < 1.0
+    }
+
+    /// What is wrong with it, in a sentence; `None` where nothing is.
+    /// `sector` is the target's smallest unit, bytes; `room` its size.
+    pub fn fault(&self, sector: u64, room: u64) -> Option<String> {
+        if self.sizes.is_empty() || self.sizes.iter().any(|(s, w)| *s == 0 || !w.is_finite() || *w <= 0.0) {
+            return Some("request sizes and their weights must be more than 0".into());
+        }
+        if !(0.0..=1.0).contains(&self.read_share) {
+            return Some(format!("read share {} is not between 0 and 1", self.read_share));
+        }
+        let odd = |bytes: u64| !self.buffered && sector > 0 && bytes % sector != 0;
+        if let Some((size, _)) = self.sizes.iter().find(|(s, _)| odd(u64::from(*s))) {
+            return Some(format!("requests of {size} bytes are no multiple of the sector of {sector} bytes"));
+        }
+        if odd(self.align_bytes) || odd(self.from_bytes) {
+            return Some(format!("alignment and start must be multiples of the sector of {sector} bytes"));
+        }
+        let range = self.range_bytes.unwrap_or(room.saturating_sub(self.from_bytes));
+        if range < u64::from(self.largest()) || self.from_bytes.saturating_add(range) > room {
+            let largest = self.largest();
+            return Some(format!(
+                "a range of {range} bytes from byte {} with requests of {largest} does not fit into {room}",
+                self.from_bytes
+            ));
+        }
+        let wrong = match self.pace {
+            Pace::Closed { depth } => depth == 0 || depth > 65_536,
+            Pace::Users { users, think_s, .. } => users == 0 || users > 65_536 || !(0.0..86_400.0).contains(&think_s),
+            Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
+        };
+        wrong.then(|| "depth, users and rate must be more than 0 (and at most 65536 outstanding)".into())
+    }
+}

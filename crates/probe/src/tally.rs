@@ -1,0 +1,91 @@
+//! What a lane counts while a run goes on.
+
+use diskwright_base::Histogram;
+
+/// Time after which a count of what was done is put down, nanoseconds.
+pub const SLICE_NS: u64 = 100_000_000;
+
+/// What one direction did.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// Requests answered while measuring.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Their latency, nanoseconds.
+    pub latency: Histogram,
+}
+
+/// What one lane did.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Reads.
+    pub reads: Side,
+    /// Writes.
+    pub writes: Side,
+    /// Requests and bytes in each slice of the measured time.
+    pub slices: Vec<(u64, u64)>,
+    /// Error numbers of requests that failed, and how many.
+    pub errors: Vec<(i32, u64)>,
+    /// Requests that moved less than they asked for.
+    pub short: u64,
+    /// Longest time without any answer while requests were outstanding, nanoseconds.
+    pub longest_silence_ns: u64,
+    /// Requests that an open loop made late because no slot was free.
+    pub late: u64,
+}
+
+impl Tally {
+    /// One answer; `at` is the time since measuring began, nanoseconds.
+    #[inline]
+    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, at: u64) {
+        let side = if write { &mut self.writes } else { &mut self.reads };
+        side.requests += 1;
+        side.bytes += u64::from(bytes);
+        side.latency.record(latency_ns);
+        let slice = (at / SLICE_NS) as usize;
+        if slice >= self.slices.len() {
+            self.slices.resize(slice + 1, (0, 0));
+        }
+        let (requests, moved) = &mut self.slices[slice];
+        *requests += 1;
+        *moved += u64::from(bytes);
+    }
+
+    /// A request that failed.
+    pub fn error(&mut self, number: i32) {
+        match self.errors.iter_mut().find(|(n, _)| *n == number) {
+            Some((_, count)) => *count += 1,
+            None => self.errors.push((number, 1)),
+        }
+    }
+
+    /// Requests that failed.
+    pub fn failed(&self) -> u64 {
+        self.errors.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Joins what another lane did in the same time.
+    pub fn merge(&mut self, other: &Tally) {
+        for (mine, theirs) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
+            mine.requests += theirs.requests;
+            mine.bytes += theirs.bytes;
+            mine.latency.merge(&theirs.latency);
+        }
+        let length = self.slices.len().max(other.slices.len());
+        self.slices.resize(length, (0, 0));
+        for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {
+            mine.0 += theirs.0;
+            mine.1 += theirs.1;
+        }
+        for &(number, count) in &other.errors {
+            match self.errors.iter_mut().find(|(n, _)| *n == number) {
+                Some((_, mine)) => *mine += count,
+                None => self.errors.push((number, count)),
+            }
+        }
+        self.short += other.short;
+        self.longest_silence_ns = self.longest_silence_ns.max(other.longest_silence_ns);
+        self.late += other.late;
+    }
+}
