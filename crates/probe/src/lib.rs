@@ -6,5 +6,7 @@
 pub mod draw;
 pub mod drive;
 pub mod engine;
+pub mod guard;
 pub mod pattern;
+pub mod signature;
 pub mod tally;

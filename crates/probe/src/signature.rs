@@ -1,0 +1,144 @@
+//! What lies on a device: the marks that filesystems, partition tables, arrays
+//! and the like leave at known places. The places are from each format's own
+//! public description.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// A mark: what it is of, where it stands, its bytes.
+struct Mark {
+    what: &'static str,
+    /// From the start, or from the end where negative, bytes.
+    at: i64,
+    bytes: &'static [u8],
+}
+
+const fn mark(what: &'static str, at: i64, bytes: &'static [u8]) -> Mark {
+    Mark { what, at, bytes }
+}
+
+/// Known marks. An MBR's is also on boot sectors of FAT and NTFS; that is as
+/// good a reason to keep off.
+const MARKS: &[Mark] = &[
+    mark("a partition table (GPT)", 512, b"EFI PART"),
+    mark("a partition table (GPT)", 4096, b"EFI PART"),
+    mark("a partition table (GPT, its copy at the end)", -512, b"EFI PART"),
+    mark("a partition table (GPT, its copy at the end)", -4096, b"EFI PART"),
+    mark("a partition table or boot sector (MBR)", 510, &[0x55, 0xaa]),
+    mark("ext2, ext3 or ext4", 0x438, &[0x53, 0xef]),
+    mark("XFS", 0, b"XFSB"),
+    mark("btrfs", 0x1_0040, b"_BHRfS_M"),
+    mark("btrfs (its second copy)", 0x400_0040, b"_BHRfS_M"),
+    mark("F2FS", 0x400, &[0x10, 0x20, 0xf5, 0xf2]),
+    mark("bcachefs or bcache", 0x1018, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca]),
+    mark("NTFS", 3, b"NTFS    "),
+    mark("exFAT", 3, b"EXFAT   "),
+    mark("FAT", 0x36, b"FAT"),
+    mark("FAT32", 0x52, b"FAT32"),
+    mark("ISO 9660", 0x8001, b"CD001"),
+    mark("squashfs", 0, b"hsqs"),
+    mark("EROFS", 0x400, &[0xe2, 0xe1, 0xf5, 0xe0]),
+    mark("swap", 0xff6, b"SWAPSPACE2"),
+    mark("swap (64 KiB pages)", 0xfff6, b"SWAPSPACE2"),
+    mark("suspended memory", 0xff6, b"S1SUSPEND"),
+    mark("LUKS", 0, b"LUKS\xba\xbe"),
+    mark("LUKS (its second header)", 0x4000, b"SKUL\xba\xbe"),
+    mark("an LVM volume", 0x218, b"LVM2 001"),
+    mark("an LVM volume", 0x18, b"LVM2 001"),
+    mark("an md member", 0x1000, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    mark("an md member", 0, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    mark("a DDF array's member", -512, &[0xde, 0x11, 0xde, 0x11]),
+    mark("an Intel RAID member", -1024, b"Intel Raid ISM Cfg Sig. "),
+    mark("DRBD", -4096 + 0x3c, &[0x83, 0x74, 0x02, 0x6b]),
+];
+
+/// md keeps its 0.90 and 1.0 superblocks near the end, at 64 KiB boundaries.
+const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+/// ZFS keeps 128 uberblocks in each label; this is their magic in both byte orders.
+const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
+
+/// What was found on a target of `bytes` bytes; empty where nothing is known.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
+    let mut found = Vec::new();
+    let mut add = |what| {
+        if !found.contains(&what) {
+            found.push(what);
+        }
+    };
+    for mark in MARKS {
+        let at = if mark.at >= 0 { Some(mark.at as u64) } else { bytes.checked_sub(mark.at.unsigned_abs()) };
+        if let Some(at) = at
+            && holds(file, at, mark.bytes)?
+        {
+            add(mark.what);
+        }
+    }
+    let end = bytes / 0x1_0000 * 0x1_0000;
+    let version_1_0 = (bytes / 512).saturating_sub(16) / 8 * 8 * 512;
+    for at in [end.saturating_sub(0x1_0000), version_1_0] {
+        if holds(file, at, &MD)? {
+            add("an md member");
+        }
+    }
+    for at in (0x2_0000u64..0x4_0000).step_by(1024) {
+        if holds(file, at, &ZFS[0])? || holds(file, at, &ZFS[1])? {
+            add("ZFS");
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn holds(file: &OwnedFd, at: u64, expected: &[u8]) -> io::Result<bool> {
+    let mut buffer = [0u8; 32];
+    let part = &mut buffer[..expected.len()];
+    let mut filled = 0;
+    while filled < part.len() {
+        match rustix::io::pread(file, &mut part[filled..], at + filled as u64)? {
+            0 => return Ok(false),
+            more => filled += more,
+        }
+    }
+    Ok(part == expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom, Write};
+
+    use super::*;
+
+    const SIZE: u64 = 80 << 20;
+
+    fn image() -> std::fs::File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        file
+    }
+
+    fn found(file: std::fs::File) -> Vec<&'static str> {
+        find(&OwnedFd::from(file), SIZE).unwrap()
+    }
+
+    #[test]
+    fn every_mark_is_seen_where_it_stands() {
+        for mark in MARKS {
+            let mut file = image();
+            let from = if mark.at < 0 { SeekFrom::End(mark.at) } else { SeekFrom::Start(mark.at as u64) };
+            file.seek(from).unwrap();
+            file.write_all(mark.bytes).unwrap();
+            assert!(found(file).contains(&mark.what), "{}", mark.what);
+        }
+    }
+
+    #[test]
+    fn an_empty_device_holds_nothing_and_a_short_one_is_no_error() {
+        assert!(found(image()).is_empty());
+        let tiny = tempfile::tempfile().unwrap();
+        tiny.set_len(100).unwrap();
+        assert!(find(&OwnedFd::from(tiny), 100).unwrap().is_empty());
+    }
+}
