@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::draw::Draw;
 use crate::engine::{Action, Done, Engine, Op, Wait};
@@ -26,6 +26,8 @@ pub struct Lane<'a> {
     pub lasts_ns: u64,
     /// Set by whoever wants the run to end.
     pub stop: &'a AtomicBool,
+    /// Told how many requests were answered, for progress.
+    pub done: &'a AtomicU64,
 }
 
 /// A slot's request under way.
@@ -121,6 +123,7 @@ impl<E: Engine> Work<'_, E> {
         }
         self.last_answer = now;
         let mut done = std::mem::take(&mut self.done);
+        self.lane.done.fetch_add(done.len() as u64, Ordering::Relaxed);
         for answer in done.drain(..) {
             let slot = self.slots[answer.slot as usize];
             self.outstanding -= 1;
@@ -235,9 +238,9 @@ mod tests {
     const S: u64 = 1_000 * MS;
 
     fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
-        let stop = AtomicBool::new(false);
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let (pace, durable) = (pattern.pace.clone(), pattern.durable);
-        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop };
+        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop, done: &done };
         let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
         run(&mut device, &mut draw, &lane, slots).unwrap()
     }

@@ -6,7 +6,10 @@
 pub mod draw;
 pub mod drive;
 pub mod engine;
+pub mod error;
 pub mod guard;
 pub mod pattern;
+pub mod run;
 pub mod signature;
 pub mod tally;
+pub mod target;

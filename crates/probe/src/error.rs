@@ -1,0 +1,66 @@
+//! What can go wrong with a probe.
+
+use std::io;
+
+use crate::guard::Refusal;
+
+/// Why something was not measured, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The guard says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It is nothing that can be measured.
+    #[error("{target}: {because}")]
+    Target {
+        /// As the user wrote it.
+        target: String,
+        /// What it is, and what to name instead.
+        because: String,
+    },
+    /// The system refused.
+    #[error("{target}: {what}: {source}")]
+    Io {
+        /// The target.
+        target: String,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Requests failed in such numbers that nothing was measured.
+    #[error("{target}: {failed} requests failed, the first with: {source}")]
+    Failing {
+        /// The target.
+        target: String,
+        /// How many.
+        failed: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A pattern that makes no sense here.
+    #[error("{name}: {because}")]
+    Pattern {
+        /// The pattern.
+        name: String,
+        /// What is wrong.
+        because: String,
+    },
+    /// A script that cannot be read.
+    #[error("{file}:{line}: {because}")]
+    Script {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        because: String,
+    },
+}
+
+impl ProbeError {
+    /// A refusal of the system.
+    pub fn io(target: &str, what: &'static str, source: impl Into<io::Error>) -> ProbeError {
+        ProbeError::Io { target: target.to_owned(), what, source: source.into() }
+    }
+}
