@@ -4,7 +4,6 @@
 
 pub mod arithmetic;
 pub mod catalogue;
-pub mod histogram;
 pub mod exposition;
 pub mod frame;
 pub mod histogram;
@@ -15,7 +14,6 @@ pub mod topology;
 pub mod units;
 
 pub use catalogue::{Catalogue, Counter, Kind};
-pub use histogram::Histogram;
 pub use frame::{Frame, Schema, Series, Tick};
 pub use histogram::Histogram;
 pub use note::{Note, ProcessRow, ProcessTable};

@@ -1,0 +1,272 @@
+//! The documents' plain tests: largest throughput, smallest reads, sizes,
+//! reading against writing, random against sequential, both at once.
+
+use std::time::Duration;
+
+use super::{SEQUENTIAL, Session, Suite, Writes, best, knee};
+use crate::error::ProbeError;
+use crate::pattern::{Pattern, Placement};
+
+/// Doc 003's Diskmax.
+pub const DISKMAX: Suite = Suite {
+    id: "diskmax",
+    title: "largest throughput: 64 KiB records read in sequence",
+    explain: "Gives the device the best circumstances there are: large records, one after another, past the cache. \
+              After Response Probe's Diskmax (doc 003), which reads 64K records of a 20 MB file; once with one \
+              request outstanding, as there, and once with eight, as read-ahead would.",
+    good: "Near what the maker prints for sequential reads; much less points at the path: link speed, controller, bus.",
+    writes: Writes::Never,
+    run: diskmax,
+};
+
+fn diskmax(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    for depth in [1, 8] {
+        let pattern = session.pattern(format!("depth-{depth}"), SEQUENTIAL, 64 << 10, depth);
+        session.run(&pattern)?;
+    }
+    let most = best(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
+    session.found("throughput_bytes_per_s", most, "bytes_per_s", "the most that 64 KiB records in sequence gave");
+    elapsed(session, 0, 20_480_000.0);
+    Ok(())
+}
+
+/// Doc 003 (W23): how long a file of this size would take at a run's rate.
+fn elapsed(session: &mut Session<'_>, run: usize, bytes: f64) {
+    let Some(run) = session.runs.get(run) else { return };
+    if run.bytes_per_s > 0.0 {
+        let seconds = bytes / run.size_bytes / run.requests_per_s;
+        let text = format!("a file of {} takes about this long in records of {} bytes", words(bytes), run.size_bytes);
+        session.found("elapsed_s", seconds, "s", text);
+    }
+}
+
+fn words(bytes: f64) -> String {
+    diskwright_base::units::display(bytes, "bytes")
+}
+
+/// Doc 003's Minread.
+pub const MINREAD: Suite = Suite {
+    id: "minread",
+    title: "smallest reads: single sectors in sequence",
+    explain: "The other extreme of diskmax: the smallest records that can be read past the cache, one at a time. It \
+              shows what a request itself costs in path, processor and interrupts (doc 003's Minread and its table \
+              of bytes by interrupt).",
+    good: "Many times the requests of diskmax a second. Bytes a second are low on every device: that is the lesson.",
+    writes: Writes::Never,
+    run: minread,
+};
+
+fn minread(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let sector = u32::try_from(session.sector).unwrap_or(512);
+    let pattern = session.pattern("sector", SEQUENTIAL, sector, 1);
+    let run = session.run(&pattern)?;
+    let (rate, interrupts) = (run.requests_per_s, run.bytes_per_interrupt);
+    session.found("requests_per_s", rate, "per_s", "reads of one sector a second");
+    if let Some(bytes) = interrupts {
+        session.found(
+            "bytes_per_interrupt",
+            bytes,
+            "bytes",
+            "bytes for each interrupt that is neither clock nor network",
+        );
+    }
+    elapsed(session, 0, 20_480_000.0);
+    Ok(())
+}
+
+/// Doc 003's Sizeread: its sizes.
+const SIZES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20];
+
+/// Doc 003's Sizeread.
+pub const SIZEREAD: Suite = Suite {
+    id: "sizeread",
+    title: "throughput by record size, 2 KiB to 8 MiB in sequence",
+    explain: "As records grow, bytes a second rise and requests a second fall, until a limit of the path is met and \
+              throughput stays where it is (doc 003, records of increasing size: that disk stopped gaining at 64K).",
+    good: "Throughput that rises up to 64 KiB or more and then stays. A peak with a fall behind it points at requests \
+           being split.",
+    writes: Writes::Never,
+    run: |session| {
+        for size in session.sizes(SIZES) {
+            let pattern = session.pattern(format!("size-{size}"), SEQUENTIAL, size, 1);
+            session.run(&pattern)?;
+        }
+        plateau(session);
+        Ok(())
+    },
+};
+
+/// Names the first size from which on nothing is gained.
+fn plateau(session: &mut Session<'_>) {
+    if let Some((size, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s)) {
+        let text = format!("the smallest record with 90 % of the best throughput ({}/s)", words(rate));
+        session.found("knee_bytes", size, "bytes", text);
+    }
+}
+
+/// Doc 003: reading against writing.
+pub const READING_WRITING: Suite = Suite {
+    id: "reading-writing",
+    title: "reads against writes, in sequence and at random",
+    explain: "The same records read and written, 4 KiB at random and 64 KiB in sequence (doc 003 compares both). \
+              Writes that are faster than reads were taken by a cache; an array with parity pays for small ones.",
+    good: "Writes within a factor of two of reads. Random writes at a quarter of random reads are RAID 5 at work.",
+    writes: Writes::Always,
+    run: |session| {
+        let kinds = [("random-4k", Placement::Uniform, 4 << 10), ("sequential-64k", SEQUENTIAL, 64 << 10)];
+        for (name, placement, size) in kinds {
+            let read = session.pattern(format!("read-{name}"), placement, size, 4);
+            let write = Pattern { name: format!("write-{name}"), read_share: 0.0, ..read.clone() };
+            let reads = session.run(&read)?.requests_per_s;
+            let writes = session.run(&write)?.requests_per_s;
+            let id = format!("write_to_read_{}", name.replace('-', "_"));
+            session.found(&id, writes / reads, "fraction", format!("writes for each read, {name}"));
+        }
+        Ok(())
+    },
+};
+
+/// Doc 003: random against sequential.
+pub const RANDOM_SEQUENTIAL: Suite = Suite {
+    id: "random-sequential",
+    title: "random against sequential reads at three sizes",
+    explain: "What the way of the arm costs: the same sizes read in sequence and around a point, with the mean and \
+              deviation that doc 003 gives Response Probe (the middle, a sixth of the file), and anywhere.",
+    good: "On flash nearly the same at depth 1 for large records; on a turning disk random reads are ten to a hundred \
+           times slower, and so is every application that scatters.",
+    writes: Writes::Never,
+    run: |session| {
+        for size in session.sizes(&[512, 4 << 10, 64 << 10]) {
+            let places = [
+                ("sequential", SEQUENTIAL),
+                ("around", Placement::Normal { mean: 0.5, deviation: 1.0 / 6.0 }),
+                ("anywhere", Placement::Uniform),
+            ];
+            let mut rates = Vec::new();
+            for (name, place) in places {
+                let pattern = session.pattern(format!("{name}-{size}"), place, size, 1);
+                rates.push(session.run(&pattern)?.requests_per_s);
+            }
+            let text = format!("sequential for each random read of {size} bytes");
+            session.found(&format!("sequential_to_random_{size}"), rates[0] / rates[2], "fraction", text);
+        }
+        Ok(())
+    },
+};
+
+/// Doc 003: writing while reading.
+pub const WRITE_WHILE_READ: Suite = Suite {
+    id: "write-while-read",
+    title: "what writes do to the reads beside them",
+    explain: "Random 4 KiB requests at depth 8 with 100, 90, 70, 50 and 0 % reads. Reads wait behind writes on a turning \
+              disk, and behind erasing on flash.",
+    good: "The 99 % latency of reads stays within a few times that of pure reads at every mix.",
+    writes: Writes::Always,
+    run: |session| {
+        for reads in [100, 90, 70, 50, 0] {
+            let base = session.pattern(format!("reads-{reads}"), Placement::Uniform, 4 << 10, 8);
+            session.run(&Pattern { read_share: f64::from(reads) / 100.0, ..base })?;
+        }
+        let p99 = |at: usize| session.runs[at].reads.and_then(|r| r.latency_s.p99);
+        match (p99(0), p99(2)) {
+            (Some(alone), Some(mixed)) => {
+                let text = "99 % latency of reads with 30 % writes beside them, against reads alone";
+                session.found("read_p99_ratio", mixed / alone, "fraction", text);
+            }
+            _ => session.say("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
+        }
+        Ok(())
+    },
+};
+
+/// Adaptec's Threadmark, doc 000.
+pub const THREADMARK: Suite = Suite {
+    id: "threadmark",
+    title: "throughput with its processor cost",
+    explain: "Sequential records of growing size at depth 4, each with the processor time it takes. Doc 000 ran \
+              Adaptec's Threadmark 2.0 for these two numbers; its inner workings are not printed there, so the \
+              numbers compare only with this program's own.",
+    good: "Less than a tenth of a processor for each GB/s at 64 KiB and above.",
+    writes: Writes::Never,
+    run: |session| {
+        for size in session.sizes(&[4 << 10, 16 << 10, 64 << 10, 256 << 10]) {
+            let pattern = session.pattern(format!("size-{size}"), SEQUENTIAL, size, 4);
+            session.run(&pattern)?;
+        }
+        let last = session.runs.last().and_then(|r| Some((r.cpu_share?, r.bytes_per_s)));
+        if let Some((share, rate)) = last.filter(|(_, rate)| *rate > 0.0) {
+            let text = "processors that 1 GB/s takes with the largest records";
+            session.found("processors_per_gb_per_s", share / (rate / 1e9), "processors", text);
+        }
+        let mean = session.runs.iter().map(|r| r.bytes_per_s).sum::<f64>() / session.runs.len().max(1) as f64;
+        session.found("mean_bytes_per_s", mean, "bytes_per_s", "mean throughput over the sizes");
+        Ok(())
+    },
+};
+
+/// How many times a run's usual time `stability` goes on.
+const LONG: u32 = 12;
+
+/// Drift, throttling and the tail.
+pub const STABILITY: Suite = Suite {
+    id: "stability",
+    title: "throughput and tail over a long time",
+    explain: "One mixed load held for long (with --for 1h for an hour): thermal throttling, a cache that fills, a \
+              cloud volume whose credits end, and garbage collection all show late.",
+    good: "The last tenth as fast as the first, and no second without an answer.",
+    writes: Writes::IfAllowed,
+    run: |session| {
+        let reads = if session.writes { 0.7 } else { 1.0 };
+        let base = session.pattern("held", Placement::Uniform, 4 << 10, 16);
+        let lasts = (session.lasts * LONG).max(Duration::from_secs(1));
+        let run = session.run(&Pattern { read_share: reads, lasts, ..base })?.clone();
+        let tenth = (run.slices.len() / 10).max(1).min(run.slices.len());
+        let sum = |part: &[u64]| part.iter().sum::<u64>() as f64;
+        let (first, last) = (sum(&run.slices[..tenth]), sum(&run.slices[run.slices.len() - tenth..]));
+        session.found("last_to_first", last / first, "fraction", "rate of the last tenth against that of the first");
+        session.found("longest_silence_s", run.longest_silence_s, "s", "longest time without any answer");
+        Ok(())
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MIB, on_fake, value};
+    use super::*;
+    use crate::engine::fake::FakeDevice;
+
+    /// 100 MB/s and 1 ms for each request.
+    fn plain() -> FakeDevice {
+        FakeDevice::new(1, Box::new(|op, _| Ok(1_000_000 + u64::from(op.length) * 10)))
+    }
+
+    #[test]
+    fn diskmax_and_minread_find_both_ends() {
+        let (runs, remarks) = on_fake(&DISKMAX, 64 * MIB, plain);
+        // 65536 bytes in 1.65536 ms
+        assert!((runs[0].bytes_per_s / (65_536.0 / 1.65536e-3) - 1.0).abs() < 0.01);
+        // W23's arithmetic: 20,480,000 bytes in records of 64 KiB
+        assert!((value(&remarks, "elapsed_s") - 312.5 * 1.65536e-3).abs() < 0.01);
+        let (runs, _) = on_fake(&MINREAD, 64 * MIB, plain);
+        assert!((runs[0].requests_per_s - 994.9).abs() < 2.0, "{}", runs[0].requests_per_s);
+    }
+
+    #[test]
+    fn sizeread_finds_where_the_gain_ends() {
+        // half the time of 100 KB is the request itself: 90 % of 100 MB/s takes about 0.9 MB
+        let (_, remarks) = on_fake(&SIZEREAD, 64 * MIB, plain);
+        assert_eq!(value(&remarks, "knee_bytes"), f64::from(1 << 20));
+    }
+
+    #[test]
+    fn writes_that_cost_four_times_as_much_are_seen() {
+        let raid5 = || {
+            FakeDevice::new(
+                1,
+                Box::new(|op, _| Ok(if op.action == crate::engine::Action::Write { 4 } else { 1 } * 500_000)),
+            )
+        };
+        let (_, remarks) = on_fake(&READING_WRITING, 64 * MIB, raid5);
+        assert!((value(&remarks, "write_to_read_random_4k") - 0.25).abs() < 0.01);
+    }
+}

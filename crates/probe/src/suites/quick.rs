@@ -1,0 +1,55 @@
+//! The profile of a device in about a minute: the ceilings that diagnosis
+//! judges by.
+
+use super::{SEQUENTIAL, Session, Suite, Writes, best};
+use crate::error::ProbeError;
+use crate::pattern::{Pattern, Placement};
+
+/// The profile.
+pub const QUICK: Suite = Suite {
+    id: "quick",
+    title: "the device's profile in about a minute",
+    explain: "Random 4 KiB reads at depths 1, 4, 16 and 64, sequential 64 KiB and 1 MiB reads, and the same writes and a \
+              commit where writing is allowed. The most it did is remembered as the device's ceiling, and `why` judges \
+              saturation against it from then on.",
+    good: "It depends on the device: what matters is that today's is as good as last month's.",
+    writes: Writes::IfAllowed,
+    run: quick,
+};
+
+fn quick(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let directions: &[(&str, f64)] = if session.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
+    for &(name, read_share) in directions {
+        let from = session.runs.len();
+        for depth in [1, 4, 16, 64] {
+            let base = session.pattern(format!("random-{name}-4k-depth-{depth}"), Placement::Uniform, 4 << 10, depth);
+            session.run(&Pattern { read_share, ..base })?;
+        }
+        for size in session.sizes(&[64 << 10, 1 << 20]) {
+            let base = session.pattern(format!("sequential-{name}-{size}"), SEQUENTIAL, size, 8);
+            session.run(&Pattern { read_share, ..base })?;
+        }
+        let runs = &session.runs[from..];
+        let requests = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+        let bytes = best(runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
+        let single = runs[0].latency_s;
+        session.found(&format!("{name}_requests_per_s"), requests, "per_s", format!("the most {name}s a second"));
+        session.found(
+            &format!("{name}_bytes_per_s"),
+            bytes,
+            "bytes_per_s",
+            format!("the most bytes a second, {name}s"),
+        );
+        if let Some(seconds) = single.mean {
+            session.found(&format!("{name}_s"), seconds, "s", format!("one random 4 KiB {name} alone"));
+        }
+    }
+    if session.writes {
+        let base = session.pattern("commit", SEQUENTIAL, 4 << 10, 1);
+        let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durable::Fdatasync, ..base };
+        if let Some(seconds) = session.run(&commit)?.latency_s.mean {
+            session.found("commit_s", seconds, "s", "a 4 KiB write with fdatasync");
+        }
+    }
+    Ok(())
+}
