@@ -26,6 +26,8 @@ pub struct Lane<'a> {
     pub lasts_ns: u64,
     /// Set by whoever wants the run to end.
     pub stop: &'a AtomicBool,
+    /// An answer that takes longer than this ends the run, nanoseconds: others use the device.
+    pub brake_ns: Option<u64>,
     /// Told how many requests were answered, for progress.
     pub done: &'a AtomicU64,
 }
@@ -94,7 +96,10 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
 
 impl<E: Engine> Work<'_, E> {
     fn is_over(&self, now: u64) -> bool {
-        now >= self.until || self.lane.stop.load(Ordering::Relaxed) || self.tally.failed() >= MOST_ERRORS
+        self.tally.braked_ns.is_some()
+            || now >= self.until
+            || self.lane.stop.load(Ordering::Relaxed)
+            || self.tally.failed() >= MOST_ERRORS
     }
 
     /// Makes the next request from a slot; its latency begins at `start`.
@@ -131,13 +136,18 @@ impl<E: Engine> Work<'_, E> {
                 continue;
             }
             freed(answer.slot);
+            let latency = now.saturating_sub(slot.start);
+            if self.lane.brake_ns.is_some_and(|most| latency > most) {
+                self.tally.braked_ns = Some(latency);
+                self.lane.stop.store(true, Ordering::Relaxed);
+            }
             if answer.result < 0 {
                 self.tally.error(-answer.result);
             } else if now > self.from && now <= self.until {
                 if !slot.syncing && (answer.result as u32) < slot.length {
                     self.tally.short += 1;
                 }
-                self.tally.answer(slot.write, slot.length, now.saturating_sub(slot.start), now - self.from);
+                self.tally.answer(slot.write, slot.length, latency, now - self.from);
             }
         }
         self.done = done;
@@ -240,7 +250,7 @@ mod tests {
     fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let (pace, durable) = (pattern.pace.clone(), pattern.durable);
-        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop, done: &done };
+        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop, done: &done, brake_ns: None };
         let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
         run(&mut device, &mut draw, &lane, slots).unwrap()
     }
@@ -308,6 +318,26 @@ mod tests {
         let tally = measure(FakeDevice::steady(1, 5 * MS), &pattern, 1, 1);
         // the sync of the last may end with the run
         assert!((199..=200).contains(&tally.writes.requests) && tally.reads.requests == 0);
+    }
+
+    #[test]
+    fn a_brake_ends_the_run_at_the_first_slow_answer() {
+        let mut device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > 2 * S { 80 * MS } else { MS })));
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let pace = Pace::Closed { depth: 1 };
+        let lane = Lane {
+            pace,
+            durable: Durable::No,
+            ramp_ns: 0,
+            lasts_ns: 100 * S,
+            stop: &stop,
+            done: &done,
+            brake_ns: Some(50 * MS),
+        };
+        let pattern = paced(Pace::Closed { depth: 1 });
+        let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, 1).unwrap();
+        assert_eq!(tally.braked_ns, Some(80 * MS));
+        assert!(device.now() < 3 * S);
     }
 
     #[test]

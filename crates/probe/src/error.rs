@@ -38,6 +38,19 @@ pub enum ProbeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The user ended it; what was measured before is kept.
+    #[error("interrupted")]
+    Interrupted,
+    /// A device in use answered too slowly, and the load was taken off it.
+    #[error("{target}: stopped: a device in use took {seconds:.3} s to answer, more than the {limit} s of --brake")]
+    Brake {
+        /// The target.
+        target: String,
+        /// The answer that was too slow, seconds.
+        seconds: f64,
+        /// The limit, seconds.
+        limit: f64,
+    },
     /// A pattern that makes no sense here.
     #[error("{name}: {because}")]
     Pattern {

@@ -3,12 +3,14 @@
 //! Reading order: `pattern` (what is asked), `draw` (the requests of a
 //! pattern), `engine` (how they reach the target), `drive` (the loops).
 
+pub mod device;
 pub mod draw;
 pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod guard;
 pub mod pattern;
+pub mod profile;
 pub mod result;
 pub mod run;
 pub mod signature;

@@ -45,6 +45,8 @@ pub struct Making {
     pub engine: Kind,
     /// Lanes at most; one a core is enough.
     pub lanes: u32,
+    /// An answer slower than this ends everything: for devices that others use.
+    pub brake: Option<Duration>,
     /// Set from outside to end the run; what was measured is kept.
     pub stop: Arc<AtomicBool>,
 }
@@ -141,6 +143,10 @@ pub fn run(
         gather(results, &mut outcome).map_err(|e| ProbeError::io(&target.name, "the engine failed", e))
     })?;
     let tally = &outcome.tally;
+    if let (Some(ns), Some(limit)) = (tally.braked_ns, making.brake) {
+        let (target, limit) = (target.name.clone(), limit.as_secs_f64());
+        return Err(ProbeError::Brake { target, seconds: ns as f64 * 1e-9, limit });
+    }
     if let (0, Some(&(number, _))) = (tally.reads.requests + tally.writes.requests, tally.errors.first()) {
         let source = io::Error::from_raw_os_error(number);
         return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
@@ -224,6 +230,7 @@ impl Work<'_> {
             lasts_ns: nanoseconds(self.pattern.lasts),
             stop: &self.making.stop,
             done: self.done,
+            brake_ns: self.making.brake.map(nanoseconds),
         };
         self.ready.wait();
         drive::run(engine, &mut draw, &lane, slots)
@@ -303,7 +310,7 @@ mod tests {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let take = Take { bytes: Some(8 << 20), writes: pattern.writes(), ..Take::default() };
         let target = Target::take(&folder.path().join("probe.dat"), &take, &mut |_, _| true).unwrap();
-        let making = Making { engine, lanes: 2, stop: Arc::default() };
+        let making = Making { engine, lanes: 2, brake: None, stop: Arc::default() };
         run(&target, pattern, &making, &mut |_, _| {}).unwrap()
     }
 
@@ -337,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let take = Take { bytes: Some(1 << 20), ..Take::default() };
         let target = Target::take(&folder.path().join("p"), &take, &mut |_, _| true).unwrap();
-        let making = Making { engine: Kind::Best, lanes: 1, stop: Arc::default() };
+        let making = Making { engine: Kind::Best, lanes: 1, brake: None, stop: Arc::default() };
         for (pattern, expected) in [
             (Pattern { sizes: vec![(1000, 1.0)], ..Pattern::random_reads(4096, 1) }, "sector"),
             (Pattern { sizes: vec![(4 << 20, 1.0)], ..Pattern::random_reads(4096, 1) }, "does not fit"),

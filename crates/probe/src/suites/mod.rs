@@ -205,6 +205,7 @@ pub(crate) mod tests {
                 lasts_ns: pattern.lasts.as_nanos() as u64,
                 stop: &stop,
                 done: &done,
+                brake_ns: None,
             };
             let mut draw = Draw::new(pattern, room, 0, 1);
             let tally = drive::run(&mut device(), &mut draw, &lane, slots).expect("a made-up device does not fail");
