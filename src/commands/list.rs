@@ -32,6 +32,8 @@ enum What {
     Sources,
     /// Log formats that can be read
     Formats,
+    /// What `probe` can measure
+    Suites,
     /// RAID levels and what a small write costs on them
     Levels,
 }
@@ -47,6 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Packs => all_packs()?,
         What::Sources => sources(),
         What::Formats => formats(),
+        What::Suites => suites(),
         What::Levels => levels(),
     };
     if arguments.json {
@@ -112,6 +115,18 @@ fn formats() -> Listing {
         entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }
     ("formats", entries, table)
+}
+
+fn suites() -> Listing {
+    let mut table = Table::new().text("suite").text("measures").text("a good result");
+    let mut entries = Vec::new();
+    for suite in diskwright_probe::suites::SUITES {
+        table.row([suite.id, suite.title, suite.good]);
+        let writes = suite.writes != diskwright_probe::suites::Writes::Never;
+        let (title, explain, good) = (suite.title, suite.explain, suite.good);
+        entries.push(json!({ "id": suite.id, "title": title, "explain": explain, "good": good, "writes": writes }));
+    }
+    ("suites", entries, table)
 }
 
 fn levels() -> Listing {

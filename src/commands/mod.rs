@@ -5,6 +5,7 @@
 //! arm in [`run`].
 
 mod arrays;
+mod ceilings;
 mod columns;
 mod compare;
 mod explain;
@@ -18,6 +19,7 @@ mod live;
 mod log;
 mod mark;
 mod output;
+mod probe;
 mod record;
 mod report;
 mod select;
@@ -59,9 +61,11 @@ pub enum Command {
     Report(report::Arguments),
     /// Put two logs or windows side by side: did the change help?
     Compare(compare::Arguments),
+    /// Measure a disk or file: what it can do, and what it costs
+    Probe(Box<probe::Arguments>),
     /// Say what a counter, rule or pack means, by any of its names
     Explain(explain::Arguments),
-    /// Print a registry: counters, rules, packs, sources, formats, levels
+    /// Print a registry: counters, rules, packs, sources, formats, suites, levels
     List(list::Arguments),
 }
 
@@ -76,6 +80,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Export(arguments) => export::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     }

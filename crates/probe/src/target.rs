@@ -114,6 +114,11 @@ impl Target {
         })
     }
 
+    /// True for a file that was made for this.
+    pub fn was_made(&self) -> bool {
+        self.made
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,0 +1,268 @@
+//! `probe SUITE TARGET`: measures a disk.
+
+mod print;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_counters::live::sources::topology;
+use diskwright_counters::live::{Clock, Roots, SystemClock};
+use diskwright_probe::device::{Facts, facts};
+use diskwright_probe::error::ProbeError;
+use diskwright_probe::guard::Said;
+use diskwright_probe::profile::Profile;
+use diskwright_probe::result::RunResult;
+use diskwright_probe::run::{Kind, Making};
+use diskwright_probe::suites::{Remark, SUITES, Session, Suite, Writes, suite};
+use diskwright_probe::target::{Take, Target};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{Failure, output, when};
+
+/// Arguments of `probe`.
+#[derive(Args)]
+pub struct Arguments {
+    /// What to measure: `list suites` says what each shows; `quick` is the device's profile
+    suite: String,
+    /// A block device, or a file; one that is not there is made, filled and removed
+    target: PathBuf,
+    /// Time of one run
+    #[arg(long = "for", default_value = "3s", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Duration,
+    /// Time before measuring, of each run
+    #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "DURATION")]
+    ramp: Duration,
+    /// Make every run so often, for `compare`
+    #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Size of a file that is made
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    size: Option<u64>,
+    /// Leave the file that was made
+    #[arg(long)]
+    keep: bool,
+    /// Seed of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Through the page cache, to measure memory on purpose
+    #[arg(long)]
+    buffered: bool,
+    /// Read a device although it is in use
+    #[arg(long)]
+    live: bool,
+    /// With --live: an answer slower than this ends everything
+    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
+    brake: Duration,
+    /// Write to this device or file, and lose what it holds: type its name as TARGET has it
+    #[arg(long, value_name = "NAME")]
+    destroy_data_on: Option<String>,
+    /// How requests are made
+    #[arg(long, value_enum, default_value = "best")]
+    engine: EngineName,
+    /// Threads at most; one a processor otherwise
+    #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    lanes: Option<u32>,
+    /// Suite `load`: the longest response that is borne
+    #[arg(long, default_value = "100ms", value_parser = parse_duration, value_name = "DURATION")]
+    limit: Duration,
+    /// Suite `load`: the limit is for this percentile (0.99), not for the mean
+    #[arg(long, value_name = "SHARE")]
+    limit_share: Option<f64>,
+    /// Keep the result as JSON
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+    /// Do not remember the device's profile
+    #[arg(long)]
+    forget: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// io_uring where the kernel has it, threads otherwise
+    Best,
+    /// One thread a request
+    Threads,
+}
+
+/// A result, as it is printed and kept.
+#[derive(Serialize, Deserialize)]
+pub struct Document {
+    pub schema: String,
+    pub suite: String,
+    pub target: String,
+    pub target_bytes: u64,
+    pub device: Facts,
+    pub seed: u64,
+    pub started: String,
+    pub version: String,
+    /// How it was made, to make it again.
+    pub command: Vec<String>,
+    pub buffered: bool,
+    pub complete: bool,
+    /// Why it is not complete.
+    pub because: Option<String>,
+    pub runs: Vec<RunResult>,
+    pub remarks: Vec<Remark>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let suite = suite(&arguments.suite).ok_or_else(|| {
+        let known: Vec<_> = SUITES.iter().map(|s| s.id).collect();
+        Failure::Usage(format!("no suite is called `{}`; suites: {}", arguments.suite, known.join(", ")))
+    })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // the first ends the run and keeps what there is, the second ends everything
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let target = take(arguments, suite, &stop)?;
+    let started = when::rfc3339(SystemClock.read().wall_ns);
+    let topology = topology::read(&Roots::default());
+    let device = facts(&Roots::default(), &topology, target.device, !target.is_device);
+    let (runs, remarks, mut failed) = measure(arguments, suite, &target, &stop);
+    if let Some(error) = failed.take_if(|_| runs.is_empty()) {
+        return Err(error.into());
+    }
+    let document = Document {
+        schema: "diskwright.probe/1".into(),
+        suite: suite.id.into(),
+        target: target.name.clone(),
+        target_bytes: target.bytes,
+        device,
+        seed: arguments.seed,
+        started,
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect(),
+        buffered: arguments.buffered,
+        complete: failed.is_none(),
+        because: failed.as_ref().map(ToString::to_string),
+        runs,
+        remarks,
+    };
+    // a file that was made goes away before anything else can fail
+    drop(target);
+    keep(arguments, &document)?;
+    if arguments.json {
+        output::json(&document)?
+    } else {
+        output::text(&print::text(suite, &document))?
+    }
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Keeps the result file and the device's profile.
+fn keep(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
+    if let Some(path) = &arguments.output {
+        let text = serde_json::to_string_pretty(document)?;
+        std::fs::write(path, text + "\n").map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+    }
+    if arguments.forget || arguments.buffered || document.device.name.is_empty() {
+        return Ok(());
+    }
+    let folder = super::ceilings::folder();
+    let profile = Profile::of(&document.device, &document.runs, document.started.clone());
+    if let Err(error) = profile.store(&folder) {
+        // the result counts more than its being remembered
+        eprintln!("diskwright: the profile could not be kept in {}: {error}", folder.display());
+    }
+    Ok(())
+}
+
+/// Takes the target; a file that is made shows its progress.
+fn take(arguments: &Arguments, suite: &Suite, stop: &Arc<AtomicBool>) -> Result<Target, Failure> {
+    let new = !arguments.target.exists();
+    let allowed = new || arguments.destroy_data_on.is_some();
+    let writes = match suite.writes {
+        Writes::Never => false,
+        Writes::IfAllowed => allowed,
+        Writes::Always => true,
+    };
+    let said = Said { live: arguments.live, destroy: arguments.destroy_data_on.clone() };
+    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep };
+    let bar = bar(format!("filling {}", arguments.target.display()));
+    let target = Target::take(&arguments.target, &take, &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        !stop.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    Ok(target?)
+}
+
+type Measured = (Vec<RunResult>, Vec<Remark>, Option<ProbeError>);
+
+fn measure(arguments: &Arguments, suite: &Suite, target: &Target, stop: &Arc<AtomicBool>) -> Measured {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let making = Making {
+        engine: if arguments.engine == EngineName::Threads { Kind::Threads } else { Kind::Best },
+        lanes: arguments.lanes.unwrap_or(processors),
+        brake: arguments.live.then_some(arguments.brake),
+        stop: Arc::clone(stop),
+    };
+    let bar = bar(suite.id.to_owned());
+    let mut measure = |pattern: &diskwright_probe::pattern::Pattern| {
+        if stop.load(Ordering::Relaxed) {
+            return Err(ProbeError::Interrupted);
+        }
+        bar.set_length(1000);
+        let mut last = (0.0, 0);
+        diskwright_probe::run::run(target, pattern, &making, &mut |share, done| {
+            let seconds = (share - last.0) * (pattern.ramp + pattern.lasts).as_secs_f64();
+            let rate = if seconds > 0.0 { (done - last.1) as f64 / seconds } else { 0.0 };
+            last = (share, done);
+            bar.set_position((share * 1000.0) as u64);
+            bar.set_message(format!("{}: {rate:.0} requests/s", pattern.name));
+        })
+    };
+    let mut session = Session {
+        room: target.bytes,
+        sector: target.sector,
+        writes: suite.writes != Writes::Never && (target.was_made() || arguments.destroy_data_on.is_some()),
+        lasts: arguments.lasts,
+        ramp: arguments.ramp,
+        seed: arguments.seed,
+        limit_s: arguments.limit.as_secs_f64(),
+        limit_share: arguments.limit_share,
+        buffered: arguments.buffered,
+        runs: Vec::new(),
+        remarks: Vec::new(),
+        measure: &mut measure,
+    };
+    let mut failed = None;
+    let (mut runs, mut remarks) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.repeat {
+        failed = (suite.run)(&mut session).err();
+        runs.append(&mut session.runs);
+        // the remarks of the last whole round stand
+        if failed.is_none() || remarks.is_empty() {
+            remarks = std::mem::take(&mut session.remarks);
+        }
+        if failed.is_some() {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    if failed.is_none() && stop.load(Ordering::Relaxed) {
+        failed = Some(ProbeError::Interrupted);
+    }
+    (runs, remarks, failed)
+}
+
+fn bar(prefix: String) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent} % {msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(prefix);
+    bar
+}
