@@ -154,7 +154,7 @@ impl Draw {
 
     /// The next request.
     #[inline]
-    pub fn next(&mut self) -> Drawn {
+    pub fn request(&mut self) -> Drawn {
         let length = self.size();
         let write = match self.read_share {
             1.0 => false,
@@ -288,7 +288,7 @@ mod tests {
 
     fn draws(pattern: &Pattern, count: usize) -> Vec<Drawn> {
         let mut draw = Draw::new(pattern, 64 * MIB, 0, 1);
-        (0..count).map(|_| draw.next()).collect()
+        (0..count).map(|_| draw.request()).collect()
     }
 
     #[test]

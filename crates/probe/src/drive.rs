@@ -105,7 +105,7 @@ impl<E: Engine> Work<'_, E> {
     /// Makes the next request from a slot; its latency begins at `start`.
     #[inline]
     fn make(&mut self, slot: u32, start: u64) {
-        let drawn = self.draw.next();
+        let drawn = self.draw.request();
         let action = if drawn.write { Action::Write } else { Action::Read };
         self.slots[slot as usize] = Slot { start, length: drawn.length, write: drawn.write, syncing: false };
         self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });

@@ -158,7 +158,7 @@ impl Pattern {
         if !(0.0..=1.0).contains(&self.read_share) {
             return Some(format!("read share {} is not between 0 and 1", self.read_share));
         }
-        let odd = |bytes: u64| !self.buffered && sector > 0 && bytes % sector != 0;
+        let odd = |bytes: u64| !self.buffered && sector > 0 && !bytes.is_multiple_of(sector);
         if let Some((size, _)) = self.sizes.iter().find(|(s, _)| odd(u64::from(*s))) {
             return Some(format!("requests of {size} bytes are no multiple of the sector of {sector} bytes"));
         }

@@ -142,6 +142,12 @@ pub fn run(
         outcome.stopped = making.stop.load(Ordering::Relaxed);
         gather(results, &mut outcome).map_err(|e| ProbeError::io(&target.name, "the engine failed", e))
     })?;
+    verdict(target, making, &outcome)?;
+    Ok(outcome)
+}
+
+/// What a run shows to be no measurement at all.
+fn verdict(target: &Target, making: &Making, outcome: &Outcome) -> Result<(), ProbeError> {
     let tally = &outcome.tally;
     if let (Some(ns), Some(limit)) = (tally.braked_ns, making.brake) {
         let (target, limit) = (target.name.clone(), limit.as_secs_f64());
@@ -151,7 +157,7 @@ pub fn run(
         let source = io::Error::from_raw_os_error(number);
         return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
     }
-    Ok(outcome)
+    Ok(())
 }
 
 fn gather(results: Vec<io::Result<(Tally, &'static str)>>, outcome: &mut Outcome) -> io::Result<()> {

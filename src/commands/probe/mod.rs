@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long = "for", default_value = "3s", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Duration,
     /// Time before measuring, of each run
-    #[arg(long, default_value = "500ms", value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = "500ms", value_parser = ramp, value_name = "DURATION")]
     ramp: Duration,
     /// Make every run so often, for `compare`
     #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -91,6 +91,11 @@ enum EngineName {
     Best,
     /// One thread a request
     Threads,
+}
+
+/// A duration, or 0 for none.
+fn ramp(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
 /// A result, as it is printed and kept.

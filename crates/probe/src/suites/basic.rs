@@ -158,8 +158,8 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
 pub const WRITE_WHILE_READ: Suite = Suite {
     id: "write-while-read",
     title: "what writes do to the reads beside them",
-    explain: "Random 4 KiB requests at depth 8 with 100, 90, 70, 50 and 0 % reads. Reads wait behind writes on a turning \
-              disk, and behind erasing on flash.",
+    explain: "Random 4 KiB requests at depth 8 with 100, 90, 70, 50 and 0 % reads. Reads wait behind writes on a \
+              turning disk, and behind erasing on flash.",
     good: "The 99 % latency of reads stays within a few times that of pure reads at every mix.",
     writes: Writes::Always,
     run: |session| {

@@ -15,8 +15,8 @@ const THINK_S: f64 = 0.05;
 pub const USERS: Suite = Suite {
     id: "users",
     title: "throughput and response by number of users who think",
-    explain: "Each user asks for 8 KiB at random (two reads for each write where writing is allowed), waits, thinks for \
-              50 ms in the mean, asks again. While the device has room, throughput grows with the users; past the \
+    explain: "Each user asks for 8 KiB at random (two reads for each write where writing is allowed), waits, thinks \
+              for 50 ms in the mean, asks again. While the device has room, throughput grows with the users; past the \
               knee each further user only makes the others wait (doc 002's server with more and more users).",
     good: "A knee beyond the number of users that you have.",
     writes: Writes::IfAllowed,
@@ -56,8 +56,8 @@ pub const LOAD: Suite = Suite {
     id: "load",
     title: "daemons doubled until the response passes a limit (100 ms)",
     explain: "Each daemon asks for 8 KiB at random, one request after another without a pause; their number doubles \
-              until the mean response, or the percentile named by --limit-share, passes the limit. Doc 004 calls 100 ms \
-              the most that users bear, and plots I/Os a second up to there.",
+              until the mean response, or the percentile named by --limit-share, passes the limit. Doc 004 calls 100 \
+              ms the most that users bear, and plots I/Os a second up to there.",
     good: "More I/Os a second at the limit than the application asks for at its busiest, with a margin.",
     writes: Writes::Never,
     run: load,
@@ -99,9 +99,9 @@ fn load(session: &mut Session<'_>) -> Result<(), ProbeError> {
 pub const NETBENCH_MIX: Suite = Suite {
     id: "netbench-mix",
     title: "a file server's mix by number of clients",
-    explain: "Requests of 512 B to 64 KiB, mostly small, two of three reads, a fifth of the place asked for most of the \
-              time (Zipf), by 1 to 60 clients. Doc 001 ran NetBench 5.0's Disk Mix with up to 60 clients but does not \
-              print what is in it: sizes and shares here are this program's own stand-in for office file service.",
+    explain: "Requests of 512 B to 64 KiB, mostly small, two of three reads, a fifth of the place asked for most of \
+              the time (Zipf), by 1 to 60 clients. Doc 001 ran NetBench 5.0's Disk Mix with up to 60 clients but does \
+              not print what is in it: sizes and shares here are this program's own stand-in for office file service.",
     good: "Throughput that is still rising at the number of clients that you have.",
     writes: Writes::IfAllowed,
     run: |session| {

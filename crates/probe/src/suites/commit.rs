@@ -8,8 +8,8 @@ use crate::pattern::{Durable, Pattern};
 pub const COMMIT: Suite = Suite {
     id: "commit",
     title: "write and sync: fdatasync, fsync, O_DSYNC, by number of committers",
-    explain: "A commit is a small write that must survive a power cut: 4 KiB in sequence, then fdatasync, fsync, or the \
-              write itself with O_DSYNC. With several committers at once the filesystem or device can make many \
+    explain: "A commit is a small write that must survive a power cut: 4 KiB in sequence, then fdatasync, fsync, or \
+              the write itself with O_DSYNC. With several committers at once the filesystem or device can make many \
               durable with one flush (group commit); the gain shows how well.",
     good: "Well under a millisecond where the cache is safe from power loss; a turning disk without one needs a \
            rotation, 4 to 8 ms. A time far shorter than the medium can be is a cache that lies, or one with a battery.",

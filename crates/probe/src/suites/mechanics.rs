@@ -17,11 +17,11 @@ const ZONES: usize = 8;
 pub const SEEK_CURVE: Suite = Suite {
     id: "seek-curve",
     title: "seek time by distance, and the rate of each zone",
-    explain: "Reads of a sector that lie a fixed distance apart, forth and back, from next door to the whole range; the \
-              mean time over distance is the seek curve with half a rotation on top. Then 64 KiB reads in sequence at \
-              eight places: outer tracks hold more, so a turning disk is fastest at its beginning.",
-    good: "On a turning disk a curve like a square root, then a line, up to 10 to 20 ms, and outer zones up to twice as \
-           fast as inner ones. On flash it is flat.",
+    explain: "Reads of a sector that lie a fixed distance apart, forth and back, from next door to the whole range; \
+              the mean time over distance is the seek curve with half a rotation on top. Then 64 KiB reads in sequence \
+              at eight places: outer tracks hold more, so a turning disk is fastest at its beginning.",
+    good: "On a turning disk a curve like a square root, then a line, up to 10 to 20 ms, and outer zones up to twice \
+           as fast as inner ones. On flash it is flat.",
     writes: Writes::Never,
     run: seek_curve,
 };
@@ -72,7 +72,8 @@ pub const ROTATION: Suite = Suite {
     explain: "A sector that has just passed the head comes back after one rotation, so reading it again past every \
               cache takes just that. A drive that answers from its own memory shows no rotation; writing where it \
               is allowed (with O_DSYNC) goes to the medium unless a write cache takes it.",
-    good: "8.33 ms at 7,200 rpm, 6 ms at 10,000, 4 ms at 15,000, with hardly any spread. Anything else is not a rotation.",
+    good: "8.33 ms at 7,200 rpm, 6 ms at 10,000, 4 ms at 15,000, with hardly any spread. Anything else \
+           is not a rotation.",
     writes: Writes::IfAllowed,
     run: rotation,
 };

@@ -164,13 +164,13 @@ impl Session<'_> {
 pub const SEQUENTIAL: Placement = Placement::Sequential { streams: 1 };
 
 /// Largest of the results' values and its place.
-pub fn best<'r>(runs: &'r [RunResult], of: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
+pub fn best(runs: &[RunResult], of: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
     runs.iter().max_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
 /// The knee of a rising curve: the first run that reaches this share of the
 /// best, so that everything beyond buys at most the rest.
-pub fn knee<'r>(runs: &'r [RunResult], share: f64, of: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
+pub fn knee(runs: &[RunResult], share: f64, of: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
     let most = of(best(runs, &of)?);
     runs.iter().find(|r| of(r) >= share * most)
 }

@@ -9,9 +9,9 @@ use crate::pattern::{Pattern, Placement};
 pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
-    explain: "Random 4 KiB reads at depths 1, 4, 16 and 64, sequential 64 KiB and 1 MiB reads, and the same writes and a \
-              commit where writing is allowed. The most it did is remembered as the device's ceiling, and `why` judges \
-              saturation against it from then on.",
+    explain: "Random 4 KiB reads at depths 1, 4, 16 and 64, sequential 64 KiB and 1 MiB reads, and the same writes and \
+              a commit where writing is allowed. The most it did is remembered as the device's ceiling, and `why` \
+              judges saturation against it from then on.",
     good: "It depends on the device: what matters is that today's is as good as last month's.",
     writes: Writes::IfAllowed,
     run: quick,

@@ -1,0 +1,86 @@
+//! The command `probe` on real files.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.arg("probe").args(arguments).env("DISKWRIGHT_STATE", folder.join("state")).current_dir(folder);
+    command
+}
+
+fn probe(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("runs")
+}
+
+#[test]
+fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
+    let folder = folder("probe-made");
+    let quick = ["--for", "100ms", "--ramp", "0", "--size", "16MB", "--json"];
+    let done = probe(&folder, &[&["quick", "probe.dat", "-o", "result.json"][..], &quick].concat());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!((&answer["schema"], &answer["suite"]), (&"diskwright.probe/1".into(), &"quick".into()));
+    let runs = answer["runs"].as_array().expect("runs");
+    assert!(runs.iter().all(|r| r["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0)), "{answer:#}");
+    assert!(runs.iter().all(|r| r["latency_s"]["mean"].is_number() && r["failed"] == 0), "{answer:#}");
+    assert!(runs.iter().any(|r| r["depth"] == 64 && r["read_share"] == 1.0));
+    // a file that we made is written too
+    assert!(runs.iter().any(|r| r["read_share"] == 0.0));
+    assert!(!folder.join("probe.dat").exists(), "the file goes away");
+    let kept: Value = serde_json::from_str(&fs::read_to_string(folder.join("result.json")).unwrap()).unwrap();
+    assert_eq!(kept, answer);
+}
+
+#[test]
+fn what_would_lose_data_is_refused() {
+    let folder = folder("probe-refused");
+    fs::write(folder.join("data"), vec![7; 1 << 20]).unwrap();
+    for (arguments, expected) in [
+        (&["commit", "data"][..], "--destroy-data-on data"),
+        (&["commit", "data", "--destroy-data-on", "other"], "nothing was written"),
+        (&["minread", "."], "a folder"),
+        (&["minread", "/dev/null"], "character device"),
+    ] {
+        let done = probe(&folder, arguments);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read(folder.join("data")).unwrap(), vec![7; 1 << 20]);
+    let done = probe(&folder, &["slowly", "data"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("diskmax"));
+}
+
+#[test]
+fn an_interrupted_probe_keeps_what_it_has_and_cleans_up() {
+    let folder = folder("probe-interrupted");
+    let arguments = ["depth", "probe.dat", "--for", "300ms", "--ramp", "0", "--size", "4MB", "--json", "-o", "r.json"];
+    let child = command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    // a run is over when its time is; the whole suite takes nine of them
+    std::thread::sleep(std::time::Duration::from_millis(900));
+    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(told.success());
+    let done = child.wait_with_output().expect("ends");
+    assert!(!folder.join("probe.dat").exists(), "the file goes away");
+    if let Ok(text) = fs::read_to_string(folder.join("r.json")) {
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(answer["complete"], false);
+        assert!(answer["runs"].as_array().is_some_and(|runs| !runs.is_empty() && runs.len() < 9));
+    }
+    assert_eq!(done.status.code(), Some(1));
+}
