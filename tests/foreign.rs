@@ -67,6 +67,8 @@ fn a_perfmon_log_is_judged_reported_and_kept() {
     assert_eq!(verdict["schema"], "diskwright.verdict/1");
     assert_eq!((&verdict["bottleneck"], &verdict["instance"]), (&"disk".into(), &"0 C:".into()), "{verdict:#}");
     assert_eq!(verdict["host"], "DB1");
+    let limits = verdict["certainty_limits"].to_string();
+    assert!(limits.contains("on Windows"), "advice in Linux's words is said to be so: {limits}");
     // what was missing is a part of the answer, in the words of the log's maker
     let how = verdict["missing"]["how"].as_array().expect("how to record").iter();
     assert!(how.clone().any(|line| line.as_str().is_some_and(|l| l.contains("typeperf"))), "{:#}", verdict["missing"]);

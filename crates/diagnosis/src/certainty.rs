@@ -4,6 +4,7 @@ use diskwright_base::Note;
 use diskwright_base::units::display;
 
 use crate::judge::Judge;
+use crate::missing::Source;
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, Unjudged};
 
@@ -38,6 +39,9 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     }
     if judge.window.ticks > 0 && !judge.states.has_pressure {
         list.push("no pressure stall information was there: who waits is inferred, not measured".into());
+    }
+    if judge.notes.source == Source::Perfmon {
+        list.push("the commands that the advice names are those of Linux; on Windows its own tools do the same".into());
     }
     list.extend(stand_ins(judge, pack));
     if judge.notes.gaps > 0 {
