@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_datastore::{StoreError, Writer, WriterOptions};
-use diskwright_logs::{Input, LogError, Options, Piece, Sink, Skipped, Summary};
+use diskwright_logs::{Input, LogError, Options, Piece, Sink, Summary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -80,19 +80,18 @@ pub fn import_input(file: &Path, mut input: Input, reading: &Reading, to: &Path)
         bar.set_position(taken.load(Ordering::Relaxed));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
     };
-    let read = diskwright_logs::read(&mut input, &reading.options(), &mut sink);
+    let read = diskwright_logs::salvage(&mut input, &reading.options(), &mut sink);
     bar.finish_and_clear();
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::Failed(format!("{}: interrupted", file.display())));
     }
-    let kept = store.finish()?;
+    store.finish()?;
     match read {
-        Ok(summary) => Ok(summary),
         Err(LogError::Unknown { .. }) if diskwright_traces::recognise(&input.head()).is_some() => {
             let what = "a request trace, without counters to judge; `diskwright show` sums it up";
             Err(Failure::Failed(format!("{}: {what}", file.display())))
         }
-        Err(error) => kept.into_summary(error),
+        read => Ok(read?),
     }
 }
 
@@ -107,47 +106,21 @@ pub fn keep<E: std::error::Error>(
     Ok(summary?)
 }
 
-/// The writer of an import, and what it saw, for logs that end in an error.
+/// The writer of an import, and why it stopped.
 struct Store {
     writer: Writer,
     failed: Option<StoreError>,
-    kept: Kept,
-}
-
-#[derive(Default)]
-struct Kept {
-    ticks: u64,
-    range: Option<(i64, i64)>,
-}
-
-impl Kept {
-    /// The summary of a log that ended in an error: what came before it.
-    fn into_summary(self, error: LogError) -> Result<Summary, Failure> {
-        if self.ticks == 0 {
-            return Err(error.into());
-        }
-        let skipped = Skipped { at: "the rest".into(), because: error.to_string(), times: 1 };
-        Ok(Summary { ticks: self.ticks, range: self.range, skipped: vec![skipped], ..Summary::default() })
-    }
 }
 
 impl Store {
     fn open(to: &Path) -> Result<Store, Failure> {
-        Ok(Store { writer: Writer::create_or_append(to, WriterOptions::bulk())?, failed: None, kept: Kept::default() })
+        Ok(Store { writer: Writer::create_or_append(to, WriterOptions::bulk())?, failed: None })
     }
 
     fn take(&mut self, piece: Piece<'_>) -> ControlFlow<()> {
         let done = match piece {
             Piece::Note(note) => self.writer.note(&note).map(drop),
-            Piece::Frame(frame) => {
-                let ticks = frame.ticks();
-                if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
-                    let from = self.kept.range.map_or(first.time_ns, |(from, _)| from);
-                    self.kept.range = Some((from, last.time_ns));
-                }
-                self.kept.ticks += ticks.len() as u64;
-                self.writer.push_frame(frame)
-            }
+            Piece::Frame(frame) => self.writer.push_frame(frame),
         };
         match done {
             Ok(()) => ControlFlow::Continue(()),
@@ -158,12 +131,11 @@ impl Store {
         }
     }
 
-    fn finish(self) -> Result<Kept, Failure> {
-        if let Some(error) = self.failed {
-            return Err(error.into());
+    fn finish(self) -> Result<(), Failure> {
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(self.writer.close()?),
         }
-        self.writer.close()?;
-        Ok(self.kept)
     }
 }
 

@@ -89,7 +89,29 @@ pub const FORMATS: &[&Format] = &[
 pub fn read(input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
     let format = recognise(input)?;
     let mut batch = Batch::new(format.id, sink);
-    (format.read)(input, options, &mut batch)?;
+    let read = (format.read)(input, options, &mut batch);
+    // hands on what is held, also before an error
+    let summary = batch.finish(input.name());
+    read?;
+    summary
+}
+
+/// The same, content with what can be had: an error behind the first tick
+/// becomes one of the things that were left out.
+///
+/// # Errors
+/// Those of [`read`] that leave no tick at all.
+pub fn salvage(input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
+    salvage_as(recognise(input)?, input, options, sink)
+}
+
+fn salvage_as(format: &Format, input: &mut Input, options: &Options, sink: &mut Sink<'_>) -> Result<Summary, LogError> {
+    let mut batch = Batch::new(format.id, sink);
+    match (format.read)(input, options, &mut batch) {
+        Err(error) if !batch.has_ticks() => return Err(error),
+        Err(error) => batch.skip("the rest", error.to_string()),
+        Ok(()) => {}
+    }
     batch.finish(input.name())
 }
 
@@ -103,4 +125,52 @@ pub fn recognise(input: &Input) -> Result<&'static Format, LogError> {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use diskwright_base::{Schema, Series};
+
+    use super::*;
+
+    fn nothing(input: &mut Input, _: &Options, _: &mut Batch<'_>) -> Result<(), LogError> {
+        Err(input.broken("byte 9", "cut off"))
+    }
+
+    fn three_ticks(input: &mut Input, options: &Options, batch: &mut Batch<'_>) -> Result<(), LogError> {
+        let series = Series { counter: "physical_disk.reads_per_s".into(), instance: "sda".into(), scale: 1.0 };
+        let schema = Arc::new(Schema { series: vec![series] });
+        (1..=3).for_each(|at| batch.tick(&schema, at * 1_000_000_000, None, &[1.0]));
+        nothing(input, options, batch)
+    }
+
+    /// How many ticks arrived of a format whose reader ends in an error.
+    fn broken(
+        read: fn(&mut Input, &Options, &mut Batch<'_>) -> Result<(), LogError>,
+    ) -> (usize, Result<Summary, LogError>) {
+        let format = Format { id: "made-up", title: "", explain: "", recognise: |_| true, read };
+        let mut ticks = 0;
+        let mut sink = |piece: Piece<'_>| {
+            if let Piece::Frame(frame) = piece {
+                ticks += frame.ticks().len();
+            }
+            ControlFlow::Continue(())
+        };
+        let mut input = Input::from_bytes("file", Vec::new()).unwrap();
+        let summary = salvage_as(&format, &mut input, &Options::default(), &mut sink);
+        (ticks, summary)
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_kept_whole() {
+        let (ticks, summary) = broken(three_ticks);
+        let summary = summary.unwrap();
+        assert_eq!((ticks, summary.format, summary.ticks, summary.series, summary.values), (3, "made-up", 3, 1, 3));
+        assert_eq!((summary.skipped[0].at.as_str(), summary.skipped[0].times), ("the rest", 1));
+        assert!(summary.skipped[0].because.contains("byte 9: cut off"));
+        let (ticks, summary) = broken(nothing);
+        assert!(ticks == 0 && summary.unwrap_err().to_string().contains("cut off"));
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::Outcome;
-use crate::tally::{SLICE_NS, Side};
+use crate::tally::Side;
 
 /// Latency, seconds. `None` where nothing was measured, and a percentile is
 /// given only where at least ten requests lie above it.
@@ -226,7 +226,6 @@ const LEAST_SLICES: usize = 2 * PARTS;
 /// parts the rate stays within 20 % of its mean, and a straight line through
 /// them rises or falls by at most 10 % of it.
 pub fn is_steady(slices: &[u64]) -> Option<bool> {
-    let _ = SLICE_NS;
     if slices.len() < LEAST_SLICES {
         return None;
     }

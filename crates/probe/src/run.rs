@@ -79,8 +79,6 @@ pub struct Kernel {
     pub interrupts: Option<f64>,
     /// Context switches.
     pub context_switches: Option<f64>,
-    /// Requests that this machine's disks completed, reads and writes.
-    pub requests: u64,
 }
 
 /// Told while a run goes on: share of its time that is over, requests and bytes so far.
@@ -287,19 +285,17 @@ impl Watch {
             let column = schema.column(counter, "")?;
             Some(row[column] * schema.series[column].scale).filter(|v| v.is_finite())
         };
-        let part = |name: &str| of(name).unwrap_or(0.0);
+        let disk = || Some(of("interrupts.total")? - of("interrupts.clock")? - of("interrupts.network")?);
         self.kernel = Kernel {
             seconds: self.sampler.stamp().elapsed_ns as f64 * 1e-9,
-            interrupts: of("interrupts.total").map(|all| all - part("interrupts.clock") - part("interrupts.network")),
+            interrupts: disk(),
             context_switches: of("system.context_switches"),
-            requests: 0,
         };
     }
 
     fn finish(mut self, outcome: &mut Outcome) {
-        if let (Some(begun), None) = (self.begun, self.ended) {
+        if self.begun.is_some() && self.ended.is_none() {
             self.end();
-            self.begun = Some(begun);
         }
         let (begun, ended) = (self.begun.unwrap_or_default(), self.ended.unwrap_or_default());
         outcome.cpu_s = ended.saturating_sub(begun).as_secs_f64();

@@ -29,6 +29,8 @@ struct Buffers {
     start: NonNull<u8>,
     layout: Layout,
     step: usize,
+    /// The kernel may still write to it, so it must never be freed.
+    lent: bool,
 }
 
 // SAFETY: it is plain memory with one owner.
@@ -41,7 +43,7 @@ impl Buffers {
         let layout = Layout::from_size_align(whole.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
         let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
-        let mut buffers = Buffers { start, layout, step };
+        let mut buffers = Buffers { start, layout, step, lent: false };
         let mut dice = Dice::new(room.seed, u64::MAX);
         // incompressible, so that no device makes it smaller
         for word in buffers.bytes().chunks_exact_mut(8) {
@@ -74,8 +76,10 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        if !self.lent {
+            // SAFETY: allocated with this layout, and freed once.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        }
     }
 }
 
@@ -199,15 +203,7 @@ impl Drop for Ring {
         while self.in_flight > 0 {
             if self.turn(Wait::One, &mut rest).is_err() {
                 // the ring is gone: leaking the memory is better than lending it out again
-                let empty = Layout::from_size_align(ALIGN, ALIGN).map(|l| {
-                    // SAFETY: not empty.
-                    (unsafe { alloc_zeroed(l) }, l)
-                });
-                if let Ok((memory, layout)) = empty
-                    && let Some(start) = NonNull::new(memory)
-                {
-                    std::mem::forget(std::mem::replace(&mut self.buffers, Buffers { start, layout, step: ALIGN }));
-                }
+                self.buffers.lent = true;
                 return;
             }
             rest.clear();
