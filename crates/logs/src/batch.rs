@@ -99,6 +99,11 @@ impl<'a> Batch<'a> {
         self.skips.add(at, because);
     }
 
+    /// Lines or columns of a machine that is not the one being read.
+    pub fn skip_host(&mut self, at: impl Into<String>, host: &str) {
+        self.skips.add_host(at, host);
+    }
+
     /// What was counted elsewhere.
     pub fn skip_all(&mut self, skips: Skips) {
         self.skips.add_all(skips);

@@ -39,6 +39,11 @@ impl Skips {
         }
     }
 
+    /// What is of a machine that is not the one being read.
+    pub fn add_host(&mut self, at: impl Into<String>, host: &str) {
+        self.add(at, format!("another machine; to read it say --host {host}"));
+    }
+
     /// All that another counted.
     pub fn add_all(&mut self, other: Skips) {
         for skipped in other.found {

@@ -61,7 +61,7 @@ impl Columns {
         }
         let others = named().filter(|(h, _)| Some(h) != host.as_ref());
         for (other, _) in others {
-            batch.skip(other.as_str(), format!("another machine; to read it say --host {other}"));
+            batch.skip_host(other.as_str(), other);
         }
         let host = host.unwrap_or_default();
         let own = |path: &Path| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);

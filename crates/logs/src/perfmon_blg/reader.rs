@@ -183,7 +183,7 @@ impl Reading<'_, '_> {
         if machine.is_empty() || host.eq_ignore_ascii_case(machine) {
             return true;
         }
-        self.skips.add(at, format!("another machine; to read it say --host {machine}"));
+        self.skips.add_host(at, machine);
         false
     }
 

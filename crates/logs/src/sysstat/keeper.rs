@@ -169,8 +169,7 @@ impl Keeper<'_, '_> {
             return true;
         }
         self.shaper.clear();
-        let because = format!("another machine; --host {} reads it", self.host.name);
-        self.batch.skip(format!("host {}", self.host.name), because);
+        self.batch.skip_host(format!("host {}", self.host.name), &self.host.name);
         false
     }
 

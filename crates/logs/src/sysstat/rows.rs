@@ -144,8 +144,7 @@ impl Log<'_, '_> {
             }
             return true;
         }
-        let because = format!("another machine; --host {host} reads it");
-        self.batch.skip(format!("line {}", self.line), because);
+        self.batch.skip_host(format!("line {}", self.line), host);
         false
     }
 

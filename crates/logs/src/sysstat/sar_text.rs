@@ -98,8 +98,7 @@ impl Log<'_, '_> {
         }
         let chosen = wanted.get_or_insert_with(|| self.head.host.clone());
         if !chosen.eq_ignore_ascii_case(&self.head.host) {
-            let because = format!("another machine; --host {} reads it", self.head.host);
-            self.batch.skip(format!("line {}", self.line), because);
+            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
             return Ok(());
         }
         if words.len() > 2 && words[..2] == ["#", "Time"] {
