@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::draw::Draw;
 use crate::engine::{Action, Done, Engine, Op, Wait};
+use crate::live::{Live, Seen};
 use crate::pattern::{Durable, Pace};
 use crate::tally::Tally;
 
@@ -28,8 +29,8 @@ pub struct Lane<'a> {
     pub stop: &'a AtomicBool,
     /// An answer that takes longer than this ends the run, nanoseconds: others use the device.
     pub brake_ns: Option<u64>,
-    /// Told how many requests were answered, for progress.
-    pub done: &'a AtomicU64,
+    /// Told what was answered, for progress.
+    pub done: &'a Live,
 }
 
 /// A slot's request under way.
@@ -128,7 +129,7 @@ impl<E: Engine> Work<'_, E> {
         }
         self.last_answer = now;
         let mut done = std::mem::take(&mut self.done);
-        self.lane.done.fetch_add(done.len() as u64, Ordering::Relaxed);
+        let mut seen = Seen::default();
         for answer in done.drain(..) {
             let slot = self.slots[answer.slot as usize];
             self.outstanding -= 1;
@@ -143,13 +144,17 @@ impl<E: Engine> Work<'_, E> {
             }
             if answer.result < 0 {
                 self.tally.error(-answer.result);
-            } else if now > self.from && now <= self.until {
+                continue;
+            }
+            seen.answer(slot.length, latency);
+            if now > self.from && now <= self.until {
                 if !slot.syncing && (answer.result as u32) < slot.length {
                     self.tally.short += 1;
                 }
                 self.tally.answer(slot.write, slot.length, latency, now - self.from);
             }
         }
+        self.lane.done.add(seen);
         self.done = done;
     }
 
@@ -248,7 +253,7 @@ mod tests {
     const S: u64 = 1_000 * MS;
 
     fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
-        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (stop, done) = (AtomicBool::new(false), Live::default());
         let (pace, durable) = (pattern.pace.clone(), pattern.durable);
         let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop, done: &done, brake_ns: None };
         let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
@@ -323,7 +328,7 @@ mod tests {
     #[test]
     fn a_brake_ends_the_run_at_the_first_slow_answer() {
         let mut device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > 2 * S { 80 * MS } else { MS })));
-        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (stop, done) = (AtomicBool::new(false), Live::default());
         let pace = Pace::Closed { depth: 1 };
         let lane = Lane {
             pace,

@@ -9,6 +9,7 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod guard;
+pub mod live;
 pub mod pattern;
 pub mod profile;
 pub mod result;

@@ -4,7 +4,7 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use crate::draw::Draw;
 use crate::drive::{self, Lane};
 use crate::engine::{Engine, Room, ring::Ring, threads::Threads};
 use crate::error::ProbeError;
+use crate::live::{Course, Live, Stretch};
 use crate::pattern::{Durable, Pace, Pattern};
 use crate::tally::Tally;
 use crate::target::Target;
@@ -68,6 +69,8 @@ pub struct Outcome {
     pub kernel: Kernel,
     /// It was stopped from outside.
     pub stopped: bool,
+    /// What was done in each stretch of the measured time.
+    pub course: Vec<Stretch>,
 }
 
 /// What the kernel counted, in all of the machine.
@@ -81,8 +84,8 @@ pub struct Kernel {
     pub context_switches: Option<f64>,
 }
 
-/// Told while a run goes on: share of its time that is over, requests and bytes so far.
-pub type Progress<'a> = dyn FnMut(f64, u64) + 'a;
+/// Told while a run goes on: share of its time that is over, and what was done since the last time.
+pub type Progress<'a> = dyn FnMut(f64, &Stretch) + 'a;
 
 /// Measures a pattern on a target.
 ///
@@ -104,7 +107,7 @@ pub fn run(
     for _ in &shares {
         files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
     }
-    let done = AtomicU64::new(0);
+    let done: Vec<Live> = shares.iter().map(|_| Live::default()).collect();
     let ready = Barrier::new(shares.len() + 1);
     let (answer, answers) = channel();
     let mut outcome = Outcome { lanes, ..Outcome::default() };
@@ -122,13 +125,14 @@ pub fn run(
         ready.wait();
         let begin = Instant::now();
         let whole = pattern.ramp + pattern.lasts;
-        let mut results = Vec::new();
+        let (mut results, mut course) = (Vec::new(), Course::default());
         while results.len() < lanes as usize {
             match answers.recv_timeout(watch.nap(begin.elapsed(), pattern.ramp, whole)) {
                 Ok(result) => results.push(result),
                 Err(RecvTimeoutError::Timeout) => {
                     let share = begin.elapsed().as_secs_f64() / whole.as_secs_f64();
-                    told(share.min(1.0), done.load(Ordering::Relaxed));
+                    let stretch = course.look(begin.elapsed().as_secs_f64(), pattern.ramp.as_secs_f64(), &done);
+                    told(share.min(1.0), &stretch);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -137,6 +141,7 @@ pub fn run(
         let measured = begin.elapsed().saturating_sub(pattern.ramp).min(pattern.lasts);
         watch.finish(&mut outcome);
         outcome.seconds = measured.as_secs_f64();
+        outcome.course = course.finish();
         outcome.stopped = making.stop.load(Ordering::Relaxed);
         gather(results, &mut outcome).map_err(|e| ProbeError::io(&target.name, "the engine failed", e))
     })?;
@@ -189,7 +194,7 @@ struct Work<'a> {
     target: &'a Target,
     making: &'a Making,
     ready: &'a Barrier,
-    done: &'a AtomicU64,
+    done: &'a [Live],
 }
 
 impl Work<'_> {
@@ -233,7 +238,7 @@ impl Work<'_> {
             ramp_ns: nanoseconds(self.pattern.ramp),
             lasts_ns: nanoseconds(self.pattern.lasts),
             stop: &self.making.stop,
-            done: self.done,
+            done: &self.done[number as usize],
             brake_ns: self.making.brake.map(nanoseconds),
         };
         self.ready.wait();

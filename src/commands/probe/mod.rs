@@ -220,13 +220,9 @@ fn measure(arguments: &Arguments, suite: &Suite, target: &Target, stop: &Arc<Ato
             return Err(ProbeError::Interrupted);
         }
         bar.set_length(1000);
-        let mut last = (0.0, 0);
-        diskwright_probe::run::run(target, pattern, &making, &mut |share, done| {
-            let seconds = (share - last.0) * (pattern.ramp + pattern.lasts).as_secs_f64();
-            let rate = if seconds > 0.0 { (done - last.1) as f64 / seconds } else { 0.0 };
-            last = (share, done);
+        diskwright_probe::run::run(target, pattern, &making, &mut |share, stretch| {
             bar.set_position((share * 1000.0) as u64);
-            bar.set_message(format!("{}: {rate:.0} requests/s", pattern.name));
+            bar.set_message(format!("{}: {}", pattern.name, print::progress(stretch)));
         })
     };
     let mut session = Session {

@@ -1,6 +1,7 @@
 //! A probe's result for people: a table of the runs, and what they show.
 
 use diskwright_base::units::display;
+use diskwright_probe::live::Stretch;
 use diskwright_probe::result::RunResult;
 use diskwright_probe::suites::Suite;
 use diskwright_report::{Align, Table};
@@ -33,6 +34,20 @@ pub fn text(suite: &Suite, document: &Document) -> String {
     }
     text += &format!("\nA good result: {}\n", suite.good);
     text
+}
+
+/// The rates and latencies of the last moment, for the progress line.
+pub fn progress(stretch: &Stretch) -> String {
+    let seen = &stretch.seen;
+    let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no answer".into() };
+    let rate = |count: u64, unit: &str| display(count as f64 / stretch.seconds, unit);
+    let longest = display(seen.longest_ns as f64 * 1e-9, "s");
+    format!(
+        "{}, {}, mean {}, max {longest}",
+        rate(seen.requests, "per_s"),
+        rate(seen.bytes, "bytes_per_s"),
+        display(mean, "s")
+    )
 }
 
 fn head(suite: &Suite, document: &Document) -> String {

@@ -177,12 +177,13 @@ pub fn knee(runs: &[RunResult], share: f64, of: impl Fn(&RunResult) -> f64) -> O
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
     use crate::draw::Draw;
     use crate::drive::{self, Lane};
     use crate::engine::fake::FakeDevice;
+    use crate::live::Live;
 
     pub const MIB: u64 = 1 << 20;
 
@@ -192,7 +193,7 @@ pub(crate) mod tests {
             if let Some(because) = pattern.fault(512, room) {
                 return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
             }
-            let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+            let (stop, done) = (AtomicBool::new(false), Live::default());
             let slots = match pattern.pace {
                 Pace::Closed { depth } => depth,
                 Pace::Users { users, .. } => users,

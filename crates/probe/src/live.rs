@@ -1,0 +1,197 @@
+//! What goes on while a run goes on: counters that lanes keep for others to
+//! read, and the run's course made of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one lane has done so far, ramp included. Only the lane writes, so it
+/// needs no locked instruction; each has cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Live {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    latency_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+/// Requests that were answered, counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Sum of their latencies, nanoseconds.
+    pub latency_ns: u64,
+    /// The longest of them, nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl Seen {
+    /// One more.
+    #[inline]
+    pub fn answer(&mut self, bytes: u32, latency_ns: u64) {
+        self.requests += 1;
+        self.bytes += u64::from(bytes);
+        self.latency_ns = self.latency_ns.wrapping_add(latency_ns);
+        self.longest_ns = self.longest_ns.max(latency_ns);
+    }
+
+    fn join(&mut self, other: &Seen) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency_ns = self.latency_ns.wrapping_add(other.latency_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+
+    /// Mean latency, seconds; `None` where nothing was answered.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.requests > 0).then(|| self.latency_ns as f64 / self.requests as f64 * 1e-9)
+    }
+}
+
+impl Live {
+    /// Adds what the lane just counted.
+    #[inline]
+    pub fn add(&self, seen: Seen) {
+        let more = |to: &AtomicU64, by: u64| to.store(to.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        more(&self.requests, seen.requests);
+        more(&self.bytes, seen.bytes);
+        more(&self.latency_ns, seen.latency_ns);
+        if seen.longest_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.store(seen.longest_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// All so far; the longest latency is that since the last look.
+    fn look(&self) -> Seen {
+        Seen {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            latency_ns: self.latency_ns.load(Ordering::Relaxed),
+            // a lane that stores at this very moment shows in the next look
+            longest_ns: self.longest_ns.swap(0, Ordering::Relaxed),
+        }
+    }
+}
+
+/// What was done in one stretch of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// What was answered in it.
+    pub seen: Seen,
+}
+
+/// Stretches that are kept of a run at most; longer runs have longer ones.
+pub const MOST_STRETCHES: usize = 600;
+
+/// Follows a run by looking at its lanes now and then.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// When it was last looked, seconds since the run began, and what all lanes had done.
+    last: (f64, Seen),
+    stretches: Vec<Stretch>,
+    /// The stretch that looks are gathered into.
+    open: Stretch,
+    /// Looks that make a stretch.
+    length: u32,
+    looks: u32,
+}
+
+impl Course {
+    /// Looks at the lanes, `now_s` seconds after the run began, and gives what
+    /// was done since the last look. What was done before `ramp_s` is not kept.
+    pub fn look(&mut self, now_s: f64, ramp_s: f64, lanes: &[Live]) -> Stretch {
+        let mut all = Seen::default();
+        lanes.iter().for_each(|lane| all.join(&lane.look()));
+        let (then_s, before) = self.last;
+        let seen = Seen {
+            requests: all.requests.saturating_sub(before.requests),
+            bytes: all.bytes.saturating_sub(before.bytes),
+            latency_ns: all.latency_ns.wrapping_sub(before.latency_ns),
+            longest_ns: all.longest_ns,
+        };
+        self.last = (now_s, all);
+        let stretch = Stretch { seconds: now_s - then_s, seen };
+        if then_s >= ramp_s && stretch.seconds > 0.0 {
+            self.keep(&stretch);
+        }
+        stretch
+    }
+
+    fn keep(&mut self, stretch: &Stretch) {
+        self.open.seconds += stretch.seconds;
+        self.open.seen.join(&stretch.seen);
+        self.looks += 1;
+        if self.looks >= self.length.max(1) {
+            self.stretches.push(std::mem::take(&mut self.open));
+            self.looks = 0;
+        }
+        if self.stretches.len() >= 2 * MOST_STRETCHES {
+            self.stretches = self.stretches.chunks(2).map(joined).collect();
+            self.length = self.length.max(1) * 2;
+        }
+    }
+
+    /// The stretches of the measured time, at most [`MOST_STRETCHES`].
+    pub fn finish(mut self) -> Vec<Stretch> {
+        if self.looks > 0 {
+            self.stretches.push(self.open);
+        }
+        let per = self.stretches.len().div_ceil(MOST_STRETCHES).max(1);
+        self.stretches.chunks(per).map(joined).collect()
+    }
+}
+
+fn joined(stretches: &[Stretch]) -> Stretch {
+    let mut one = Stretch::default();
+    for stretch in stretches {
+        one.seconds += stretch.seconds;
+        one.seen.join(&stretch.seen);
+    }
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_course_is_what_was_done_between_looks() {
+        let lanes = [Live::default(), Live::default()];
+        let mut course = Course::default();
+        let work = |lane: &Live, latency_ns| {
+            let mut seen = Seen::default();
+            (0..10).for_each(|_| seen.answer(4096, latency_ns));
+            lane.add(seen);
+        };
+        work(&lanes[0], 1000);
+        assert_eq!(course.look(1.0, 1.0, &lanes).seen.requests, 10);
+        work(&lanes[0], 1000);
+        work(&lanes[1], 3000);
+        let stretch = course.look(1.5, 1.0, &lanes);
+        assert_eq!((stretch.seconds, stretch.seen.requests, stretch.seen.bytes), (0.5, 20, 81_920));
+        assert_eq!((stretch.seen.latency_ns, stretch.seen.longest_ns), (40_000, 3000));
+        assert!((stretch.seen.mean_s().unwrap() - 2e-6).abs() < 1e-15);
+        // the longest is forgotten, the ramp is not kept
+        assert_eq!(course.look(2.0, 1.0, &lanes).seen.longest_ns, 0);
+        assert_eq!(course.finish().iter().map(|s| s.seen.requests).collect::<Vec<_>>(), [20, 0]);
+    }
+
+    #[test]
+    fn a_long_run_has_no_more_stretches_than_a_short_one() {
+        for looks in [1, 599, 600, 601, 1199, 1200, 18_000, 20_001] {
+            let (lane, mut course) = ([Live::default()], Course::default());
+            for at in 1..=looks {
+                lane[0].add(Seen { requests: 1, ..Seen::default() });
+                course.look(at as f64, 0.0, &lane);
+            }
+            let stretches = course.finish();
+            assert!(stretches.len() <= MOST_STRETCHES, "{looks}: {}", stretches.len());
+            assert_eq!(stretches.iter().map(|s| s.seen.requests).sum::<u64>(), looks as u64, "{looks}");
+            assert!((stretches.iter().map(|s| s.seconds).sum::<f64>() - looks as f64).abs() < 1e-6);
+        }
+    }
+}
