@@ -41,6 +41,13 @@ pub fn proc_parsers(data: &[u8]) {
     let _ = mountinfo::parse(data);
 }
 
+/// Any bytes as a result of `probe`.
+pub fn probe_result(data: &[u8]) {
+    if let Ok(document) = diskwright_probe::document::Document::parse("fuzz.json", data) {
+        let _ = document.runs.iter().filter_map(|r| r.moving_s(1e9)).count();
+    }
+}
+
 /// Any bytes as a request trace of each format, whatever they begin with.
 pub fn request_traces(data: &[u8]) {
     for format in diskwright_traces::FORMATS {

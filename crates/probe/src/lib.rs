@@ -4,12 +4,14 @@
 //! pattern), `engine` (how they reach the target), `drive` (the loops).
 
 pub mod device;
+pub mod document;
 pub mod draw;
 pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod guard;
 pub mod live;
+pub mod machine;
 pub mod pattern;
 pub mod profile;
 pub mod result;

@@ -87,6 +87,9 @@ pub struct Stretch {
 /// Stretches that are kept of a run at most; longer runs have longer ones.
 pub const MOST_STRETCHES: usize = 600;
 
+/// A look after less than this goes with the next, seconds.
+const LEAST_S: f64 = 0.05;
+
 /// Follows a run by looking at its lanes now and then.
 #[derive(Debug, Default)]
 pub struct Course {
@@ -124,7 +127,8 @@ impl Course {
     fn keep(&mut self, stretch: &Stretch) {
         self.open.seconds += stretch.seconds;
         self.open.seen.join(&stretch.seen);
-        self.looks += 1;
+        // the moment between the ramp's end and the next look is no stretch of its own
+        self.looks += u32::from(stretch.seconds >= LEAST_S);
         if self.looks >= self.length.max(1) {
             self.stretches.push(std::mem::take(&mut self.open));
             self.looks = 0;
@@ -137,7 +141,7 @@ impl Course {
 
     /// The stretches of the measured time, at most [`MOST_STRETCHES`].
     pub fn finish(mut self) -> Vec<Stretch> {
-        if self.looks > 0 {
+        if self.open.seconds > 0.0 {
             self.stretches.push(self.open);
         }
         let per = self.stretches.len().div_ceil(MOST_STRETCHES).max(1);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +99,7 @@ pub struct Pattern {
     #[serde(flatten)]
     pub pace: Pace,
     /// Sizes with their weights, bytes; one entry is a fixed size.
+    #[serde(with = "sizes")]
     pub sizes: Vec<(u32, f64)>,
     /// Share of reads, 0 to 1.
     pub read_share: f64,
@@ -112,11 +114,45 @@ pub struct Pattern {
     /// What makes writes durable.
     pub durable: Durable,
     /// Time before measuring.
+    #[serde(rename = "ramp_s", with = "seconds")]
     pub ramp: Duration,
     /// Time measured.
+    #[serde(rename = "lasts_s", with = "seconds")]
     pub lasts: Duration,
     /// Seed of everything that is drawn.
     pub seed: u64,
+}
+
+/// Durations in files are seconds; a hundred days keep their nanoseconds.
+mod seconds {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(duration.as_secs_f64())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Sizes in files are objects with names.
+mod sizes {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Sized {
+        bytes: u32,
+        weight: f64,
+    }
+
+    pub fn serialize<S: Serializer>(sizes: &[(u32, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(sizes.iter().map(|&(bytes, weight)| Sized { bytes, weight }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f64)>, D::Error> {
+        Ok(Vec::<Sized>::deserialize(deserializer)?.into_iter().map(|s| (s.bytes, s.weight)).collect())
+    }
 }
 
 impl Pattern {

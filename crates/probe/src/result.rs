@@ -1,8 +1,10 @@
 //! What a run gave, as it stands in a result file (`diskwright.probe/1`).
 
 use diskwright_base::Histogram;
-use serde::{Deserialize, Serialize};
+use diskwright_base::arithmetic::{bytes_per_interrupt, elapsed_s};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::live::Stretch;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::Outcome;
 use crate::tally::Side;
@@ -110,6 +112,9 @@ pub struct RunResult {
     pub cpu_share: Option<f64>,
     /// Interrupts of the machine less those of clock and network, by request.
     pub interrupts_per_request: Option<f64>,
+    /// Share of these in all interrupts of the machine.
+    #[serde(default)]
+    pub interrupt_share: Option<f64>,
     /// Bytes moved for each such interrupt.
     pub bytes_per_interrupt: Option<f64>,
     /// Context switches of the machine, by request.
@@ -133,6 +138,98 @@ pub struct RunResult {
     pub stopped: bool,
     /// Requests in each tenth of a second.
     pub slices: Vec<u64>,
+    /// Latency at steps of its distribution: share of the requests that took
+    /// at most so many seconds. Steps with fewer than ten requests above are not there.
+    #[serde(default)]
+    pub distribution: Vec<(f64, f64)>,
+    /// How it went over time, of runs of [`LEAST_COURSE`] stretches and more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
+    /// Seconds that the document's `moving_bytes` take at this rate in requests of this size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving_s: Option<f64>,
+    /// Everything that was asked: what the fields above tell in part. `None` in
+    /// files of before there was such a field, and where a newer version asked
+    /// for what this one does not know.
+    #[serde(default, deserialize_with = "known_pattern")]
+    pub pattern: Option<Pattern>,
+}
+
+/// Stretches from which on a run's course is kept.
+pub const LEAST_COURSE: usize = 10;
+
+/// A run over time, column by column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// Ends of the stretches, seconds after measuring began.
+    pub until_s: Vec<f64>,
+    /// Requests a second.
+    pub requests_per_s: Vec<f64>,
+    /// Bytes a second.
+    pub bytes_per_s: Vec<f64>,
+    /// Mean latency, seconds; `None` where nothing was answered.
+    pub mean_s: Vec<Option<f64>>,
+    /// Longest latency, seconds.
+    pub max_s: Vec<Option<f64>>,
+}
+
+impl Course {
+    fn of(stretches: &[Stretch]) -> Option<Course> {
+        if stretches.len() < LEAST_COURSE {
+            return None;
+        }
+        let mut course = Course::default();
+        let mut until_s = 0.0;
+        for stretch in stretches.iter().filter(|s| s.seconds > 0.0) {
+            let seen = &stretch.seen;
+            until_s += stretch.seconds;
+            course.until_s.push(until_s);
+            course.requests_per_s.push(seen.requests as f64 / stretch.seconds);
+            course.bytes_per_s.push(seen.bytes as f64 / stretch.seconds);
+            course.mean_s.push(seen.mean_s());
+            course.max_s.push((seen.requests > 0).then_some(seen.longest_ns as f64 * 1e-9));
+        }
+        Some(course)
+    }
+}
+
+fn known_pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
+    let told = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(told.and_then(|pattern| serde_json::from_value(pattern).ok()))
+}
+
+impl RunResult {
+    /// Seconds that so many bytes take at this run's rate, in requests of its
+    /// size (doc 003's elapsed times); `None` where nothing was moved.
+    pub fn moving_s(&self, bytes: f64) -> Option<f64> {
+        let seconds = elapsed_s(bytes, self.size_bytes, self.requests_per_s);
+        Some(seconds).filter(|s| s.is_finite())
+    }
+
+    /// The first field that holds what cannot be, and why: for results that
+    /// were read from a file.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        let latency = &self.latency_s;
+        let fields = [
+            ("size_bytes", Some(self.size_bytes)),
+            ("measured_s", Some(self.measured_s)),
+            ("requests_per_s", Some(self.requests_per_s)),
+            ("bytes_per_s", Some(self.bytes_per_s)),
+            ("longest_silence_s", Some(self.longest_silence_s)),
+            ("latency_s.mean", latency.mean),
+            ("latency_s.p50", latency.p50),
+            ("latency_s.p95", latency.p95),
+            ("latency_s.p99", latency.p99),
+            ("latency_s.p999", latency.p999),
+            ("latency_s.max", latency.max),
+            ("cpu_s_per_request", self.cpu_s_per_request),
+        ];
+        if let Some((field, value)) = fields.into_iter().find(|(_, v)| v.is_some_and(|v| v < 0.0)) {
+            return Some((field, format!("{} is less than 0", value.unwrap_or(f64::NAN))));
+        }
+        let is_share = (0.0..=1.0).contains(&self.read_share);
+        (!is_share).then(|| ("read_share", format!("{} is not between 0 and 1", self.read_share)))
+    }
 }
 
 /// Puts a run's counts in order.
@@ -167,7 +264,10 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64),
         cpu_share: Some(outcome.cpu_s / seconds),
         interrupts_per_request: interrupts,
-        bytes_per_interrupt: interrupts.filter(|i| *i > 0.0).map(|i| bytes as f64 / requests as f64 / i),
+        interrupt_share: share(kernel.interrupts, kernel.all_interrupts),
+        bytes_per_interrupt: interrupts
+            .map(|i| bytes_per_interrupt(bytes as f64, i * requests as f64))
+            .filter(|b| b.is_finite()),
         context_switches_per_request: per_request(kernel.context_switches),
         longest_silence_s: silence,
         steady: is_steady(&slices),
@@ -177,25 +277,52 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         lanes: outcome.lanes,
         stopped: outcome.stopped,
         slices,
+        distribution: distribution(&both),
+        course: Course::of(&outcome.course),
+        pattern: Some(pattern.clone()),
         ..RunResult::default()
     };
-    match pattern.pace {
+    name_pace(&mut run, &pattern.pace, silence * rate);
+    run
+}
+
+/// The pace in short. Where requests wait for answers, `hidden` were not made.
+fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
+    match *pace {
         Pace::Closed { depth } => {
             run.pace = "closed".into();
             run.depth = Some(depth);
-            run.hidden_requests = Some(silence * rate);
+            run.hidden_requests = Some(hidden);
         }
         Pace::Users { users, .. } => {
             run.pace = "users".into();
             run.users = Some(users);
-            run.hidden_requests = Some(silence * rate);
+            run.hidden_requests = Some(hidden);
         }
         Pace::Open { rate_per_s, .. } => {
             run.pace = "open".into();
             run.offered_per_s = Some(rate_per_s);
         }
     }
-    run
+}
+
+fn share(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some(part? / whole?).filter(|s| s.is_finite())
+}
+
+/// Shares at which the distribution is told: even steps in the middle, then
+/// three to each further nine.
+const STEPS: &[f64] = &[
+    0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
+    0.9998, 0.9999, 0.99995, 0.99998, 0.99999,
+];
+
+fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
+    let count = histogram.count() as f64;
+    // counted from above, so that the rounding of 1 - share does not decide
+    let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
+    let at = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
+    STEPS.iter().filter(|s| enough(**s)).filter_map(at).collect()
 }
 
 fn place(placement: &Placement) -> &'static str {
@@ -259,6 +386,80 @@ mod tests {
         assert_eq!(is_steady(&fall), Some(false));
         let slow: Vec<u64> = (0..50).map(|i| 1000 - i / 10 * 20).collect();
         assert_eq!(is_steady(&slow), Some(true));
+    }
+
+    fn outcome() -> Outcome {
+        let mut tally = crate::tally::Tally::default();
+        (0..1000).for_each(|i| tally.answer(i % 4 == 0, 512, 1_000_000 + i, i * 1_000_000));
+        Outcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..Outcome::default() }
+    }
+
+    #[test]
+    fn a_result_holds_the_whole_pattern() {
+        let places = [
+            Placement::Sequential { streams: 3 },
+            Placement::Uniform,
+            Placement::Normal { mean: 0.1, deviation: 1.0 / 6.0 },
+            Placement::Zipf { theta: 0.9 },
+            Placement::Strided { stride_bytes: u64::MAX },
+        ];
+        let paces = [
+            Pace::Closed { depth: 7 },
+            Pace::Users { users: 20, think_s: 0.1, random: true },
+            Pace::Open { rate_per_s: 1.0 / 3.0, poisson: true },
+        ];
+        for (placement, pace) in places.iter().flat_map(|place| paces.iter().map(move |pace| (place, pace))) {
+            let pattern = Pattern {
+                name: "all \"of\" it".into(),
+                placement: placement.clone(),
+                pace: pace.clone(),
+                sizes: vec![(512, 0.3), (8192, 0.7)],
+                read_share: 0.1 + 0.2,
+                align_bytes: 4096,
+                from_bytes: 1 << 40,
+                range_bytes: Some(12_345_678),
+                buffered: true,
+                durable: crate::pattern::Durable::Fdatasync,
+                ramp: std::time::Duration::from_nanos(123_456_789),
+                lasts: std::time::Duration::new(3_600 * 24 * 30, 1),
+                seed: u64::MAX,
+            };
+            let text = serde_json::to_string(&result(&pattern, &outcome())).unwrap();
+            let back: RunResult = serde_json::from_str(&text).unwrap();
+            assert_eq!(back.pattern, Some(pattern), "{text}");
+        }
+    }
+
+    #[test]
+    fn elapsed_times_are_those_of_doc_003() {
+        // W23: 20,480,000 bytes in 512 B reads at 655 a second, and in 64 KB reads at 23.4
+        let run = |size_bytes, requests_per_s| RunResult { size_bytes, requests_per_s, ..RunResult::default() };
+        assert!((run(512.0, 655.0).moving_s(20_480_000.0).unwrap() - 61.07).abs() < 0.005);
+        // printed 13.34
+        assert!((run(65_536.0, 23.4).moving_s(20_480_000.0).unwrap() - 13.35).abs() < 0.005);
+        assert_eq!(run(512.0, 0.0).moving_s(20_480_000.0), None);
+    }
+
+    #[test]
+    fn interrupts_are_shared_out_as_in_doc_003() {
+        // W21: of 426.5 interrupts a second 100 are the clock's; W22: 335,006.5 bytes a second by the
+        // 724 of 1124 that are neither clock (100) nor network (300)
+        let of = |bytes_per_s: f64, interrupts: f64, all: f64| {
+            let mut tally = crate::tally::Tally::default();
+            tally.reads.requests = 100;
+            tally.reads.bytes = (bytes_per_s * 2.0) as u64;
+            let kernel = crate::run::Kernel {
+                seconds: 1.0,
+                interrupts: Some(interrupts),
+                all_interrupts: Some(all),
+                context_switches: None,
+            };
+            result(&Pattern::random_reads(512, 1), &Outcome { tally, seconds: 2.0, kernel, ..Outcome::default() })
+        };
+        assert!((of(1e6, 326.5, 426.5).interrupt_share.unwrap() - 0.7655).abs() < 1e-4);
+        assert!((of(335_006.5, 724.0, 1124.0).bytes_per_interrupt.unwrap() - 462.7).abs() < 0.05);
+        assert!((of(1_529_675.0, 3251.5, 3651.5).bytes_per_interrupt.unwrap() - 470.45).abs() < 0.01);
+        assert_eq!(of(1e6, 0.0, 0.0).interrupt_share, None);
     }
 
     #[test]

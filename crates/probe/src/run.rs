@@ -80,6 +80,8 @@ pub struct Kernel {
     pub seconds: f64,
     /// Interrupts less those of clock and network.
     pub interrupts: Option<f64>,
+    /// Interrupts of every kind.
+    pub all_interrupts: Option<f64>,
     /// Context switches.
     pub context_switches: Option<f64>,
 }
@@ -294,6 +296,7 @@ impl Watch {
         self.kernel = Kernel {
             seconds: self.sampler.stamp().elapsed_ns as f64 * 1e-9,
             interrupts: disk(),
+            all_interrupts: of("interrupts.total"),
             context_switches: of("system.context_switches"),
         };
     }

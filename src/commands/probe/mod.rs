@@ -11,16 +11,17 @@ use clap::{Args, ValueEnum};
 use diskwright_base::units::{parse_duration, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
-use diskwright_probe::device::{Facts, facts};
+use diskwright_probe::device::facts;
+use diskwright_probe::document::{Document, SCHEMA};
 use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Said;
+use diskwright_probe::machine::machine;
 use diskwright_probe::profile::Profile;
 use diskwright_probe::result::RunResult;
 use diskwright_probe::run::{Kind, Making};
 use diskwright_probe::suites::{Remark, SUITES, Session, Suite, Writes, suite};
 use diskwright_probe::target::{Take, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{Failure, output, when};
@@ -74,7 +75,10 @@ pub struct Arguments {
     /// Suite `load`: the limit is for this percentile (0.99), not for the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
-    /// Keep the result as JSON
+    /// Tell of each run how long moving so many bytes would take
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    moving: Option<u64>,
+    /// Keep the result as JSON: for `compare`, and for `report`, which draws it
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     /// Do not remember the device's profile
@@ -98,27 +102,6 @@ fn ramp(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
-/// A result, as it is printed and kept.
-#[derive(Serialize, Deserialize)]
-pub struct Document {
-    pub schema: String,
-    pub suite: String,
-    pub target: String,
-    pub target_bytes: u64,
-    pub device: Facts,
-    pub seed: u64,
-    pub started: String,
-    pub version: String,
-    /// How it was made, to make it again.
-    pub command: Vec<String>,
-    pub buffered: bool,
-    pub complete: bool,
-    /// Why it is not complete.
-    pub because: Option<String>,
-    pub runs: Vec<RunResult>,
-    pub remarks: Vec<Remark>,
-}
-
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let suite = suite(&arguments.suite).ok_or_else(|| {
         let known: Vec<_> = SUITES.iter().map(|s| s.id).collect();
@@ -134,23 +117,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let started = when::rfc3339(SystemClock.read().wall_ns);
     let topology = topology::read(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.device, !target.is_device);
-    let (runs, remarks, mut failed) = measure(arguments, suite, &target, &stop);
+    let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
+    let (mut runs, remarks, mut failed) = measure(arguments, suite, &target, &stop);
     if let Some(error) = failed.take_if(|_| runs.is_empty()) {
         return Err(error.into());
     }
+    for run in &mut runs {
+        run.moving_s = arguments.moving.and_then(|bytes| run.moving_s(bytes as f64));
+    }
     let document = Document {
-        schema: "diskwright.probe/1".into(),
+        schema: SCHEMA.into(),
         suite: suite.id.into(),
         target: target.name.clone(),
         target_bytes: target.bytes,
         device,
+        machine,
         seed: arguments.seed,
         started,
         version: env!("CARGO_PKG_VERSION").into(),
-        command: std::env::args().collect(),
+        // a name that is no UTF-8 must not end the program
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         buffered: arguments.buffered,
         complete: failed.is_none(),
         because: failed.as_ref().map(ToString::to_string),
+        moving_bytes: arguments.moving,
         runs,
         remarks,
     };

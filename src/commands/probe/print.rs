@@ -1,12 +1,12 @@
 //! A probe's result for people: a table of the runs, and what they show.
 
 use diskwright_base::units::display;
+use diskwright_probe::document::Document;
 use diskwright_probe::live::Stretch;
 use diskwright_probe::result::RunResult;
 use diskwright_probe::suites::Suite;
 use diskwright_report::{Align, Table};
 
-use super::Document;
 use crate::commands::output;
 
 /// All of it.

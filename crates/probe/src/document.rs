@@ -1,0 +1,313 @@
+//! A result file: what `probe` prints as JSON and keeps, and its reader.
+//! The schema's number grows when an old reader would misread the new; fields
+//! that are only added do not change it, so the reader passes over those that it
+//! does not know.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Facts;
+use crate::machine::Machine;
+use crate::result::RunResult;
+use crate::suites::Remark;
+
+/// The schema that is written, and the newest that is read.
+pub const SCHEMA: &str = "diskwright.probe/1";
+/// Schemas of results begin so; the version follows.
+const FAMILY: &str = "diskwright.probe/";
+/// Newest version that is read.
+const VERSION: u32 = 1;
+/// Largest file that is read, bytes: a hundred times what a suite of an hour gives.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A result, as it is printed and kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The suite.
+    pub suite: String,
+    /// What was measured, as the user named it.
+    pub target: String,
+    /// Its size, bytes.
+    pub target_bytes: u64,
+    /// The device behind it.
+    pub device: Facts,
+    /// Circumstances besides.
+    #[serde(default)]
+    pub machine: Machine,
+    /// Seed of everything that was drawn.
+    pub seed: u64,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Version of the program.
+    pub version: String,
+    /// How it was made, to make it again.
+    pub command: Vec<String>,
+    /// Through the page cache.
+    pub buffered: bool,
+    /// Every run was made to its end.
+    pub complete: bool,
+    /// Why it is not complete.
+    pub because: Option<String>,
+    /// Bytes that `moving_s` of the runs is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving_bytes: Option<u64>,
+    /// The runs, in the order in which they were made.
+    pub runs: Vec<RunResult>,
+    /// What the suite found out.
+    pub remarks: Vec<Remark>,
+}
+
+/// Why a result file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system refused.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is too large to be one.
+    #[error("{file}: larger than {MOST_BYTES} bytes, which no result of `probe` is")]
+    Large {
+        /// The file.
+        file: String,
+    },
+    /// It is JSON of another kind.
+    #[error("{file}: no result of `probe`: its `schema` is {found}, and `{SCHEMA}` is expected")]
+    Other {
+        /// The file.
+        file: String,
+        /// What it says that it is.
+        found: String,
+    },
+    /// It is of a later version.
+    #[error("{file}: written by a newer diskwright as `{found}`; this version reads up to `{SCHEMA}`")]
+    Newer {
+        /// The file.
+        file: String,
+        /// Its schema.
+        found: String,
+    },
+    /// A part of it is not what it should be.
+    #[error("{file}:{line}:{column}: {place}{because}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The field and a colon; empty where the text is no JSON up to there.
+        place: String,
+        /// What is wrong.
+        because: String,
+    },
+    /// A number in it cannot be.
+    #[error("{file}: `{field}`: {because}")]
+    Wrong {
+        /// The file.
+        file: String,
+        /// The field.
+        field: String,
+        /// What is wrong.
+        because: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    schema: Option<serde_json::Value>,
+}
+
+/// True for the beginning of a file that says it is a result of any version.
+pub fn is_result(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{') && text.contains(&format!("\"{FAMILY}"))
+}
+
+impl Document {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it is no result, of a later schema, or damaged.
+    pub fn read(path: &Path) -> Result<Document, ReadError> {
+        let name = path.display().to_string();
+        let failed = |source| ReadError::Io { file: name.clone(), source };
+        let mut bytes = Vec::new();
+        File::open(path).map_err(failed)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        Document::parse(&name, &bytes)
+    }
+
+    /// Reads what a file holds; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// As [`Document::read`].
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Document, ReadError> {
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(ReadError::Large { file: file.into() });
+        }
+        // editors of other systems put a mark before the text
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            return Err(ReadError::Other { file: file.into(), found: "missing (it is a list)".into() });
+        }
+        // what it says that it is comes first: another schema's fields are not judged
+        schema(file, &parsed::<Head>(file, bytes)?)?;
+        let document: Document = parsed(file, bytes)?;
+        for (at, run) in document.runs.iter().enumerate() {
+            if let Some((field, because)) = run.fault() {
+                return Err(ReadError::Wrong { file: file.into(), field: format!("runs[{at}].{field}"), because });
+            }
+        }
+        Ok(document)
+    }
+}
+
+fn schema(file: &str, head: &Head) -> Result<(), ReadError> {
+    let found = head.schema.as_ref().and_then(|s| s.as_str()).unwrap_or_default();
+    match found.strip_prefix(FAMILY).and_then(|v| v.parse::<u32>().ok()) {
+        Some(version) if (1..=VERSION).contains(&version) => Ok(()),
+        Some(version) if version > VERSION => Err(ReadError::Newer { file: file.into(), found: found.into() }),
+        _ => {
+            let found = head.schema.as_ref().map_or("missing".into(), |s| format!("`{}`", shortened(s)));
+            Err(ReadError::Other { file: file.into(), found })
+        }
+    }
+}
+
+/// A value of somebody else's file in a message: plain, and not long.
+fn shortened(value: &serde_json::Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.chars().filter(|c| !c.is_control()).take(60).collect()
+}
+
+fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut json);
+    let damaged = |place: String, error: &serde_json::Error| {
+        // the position has its own place in the message
+        let text = error.to_string();
+        let because = text.rsplit_once(" at line ").map_or(text.as_str(), |(because, _)| because).to_owned();
+        ReadError::Damaged { file: file.into(), line: error.line(), column: error.column(), place, because }
+    };
+    let value = read.map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("`{path}`: ") };
+        damaged(place, error.inner())
+    })?;
+    json.end().map_err(|error| damaged(String::new(), &error))?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small result, made by this very program.
+    pub fn sample() -> Document {
+        let run = RunResult { name: "one".into(), engine: "fake".into(), ..RunResult::default() };
+        Document {
+            schema: SCHEMA.into(),
+            suite: "minread".into(),
+            target: "/tmp/x".into(),
+            target_bytes: 1 << 20,
+            device: Facts::default(),
+            machine: Machine::default(),
+            seed: 1,
+            started: "2026-01-01T00:00:00.000Z".into(),
+            version: "0.1.0".into(),
+            command: vec!["diskwright".into()],
+            buffered: false,
+            complete: true,
+            because: None,
+            moving_bytes: None,
+            runs: vec![run],
+            remarks: vec![Remark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
+        }
+    }
+
+    fn said(text: &str) -> String {
+        Document::parse("a.json", text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let text = serde_json::to_string_pretty(&sample()).unwrap();
+        assert_eq!(Document::parse("a.json", text.as_bytes()).unwrap(), sample());
+        assert_eq!(Document::parse("a.json", format!("\u{feff}{text}").as_bytes()).unwrap(), sample());
+        assert!(is_result(text.as_bytes()) && !is_result(b"{\"schema\": \"diskwright.verdict/1\"}"));
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_stays_readable() {
+        let bytes = include_bytes!("../tests/fixtures/depth.json");
+        let document = Document::parse("depth.json", bytes).unwrap();
+        assert_eq!((document.suite.as_str(), document.runs.len()), ("depth", 3));
+        assert!(document.runs.iter().all(|r| r.pattern.as_ref().is_some_and(|p| p.name == r.name)));
+    }
+
+    #[test]
+    fn fields_of_later_additions_are_passed_over_and_earlier_files_lack_some() {
+        let mut value = serde_json::to_value(sample()).unwrap();
+        value["weather"] = "fine".into();
+        value["runs"][0]["phase_of_the_moon"] = 0.5.into();
+        value["runs"][0]["pattern"] = serde_json::json!({ "place": "spiral" });
+        value["device"]["firmware"] = serde_json::json!({ "a": [1] });
+        value.as_object_mut().unwrap().remove("machine");
+        assert_eq!(Document::parse("a.json", value.to_string().as_bytes()).unwrap(), sample());
+    }
+
+    #[test]
+    fn broken_files_are_refused_by_name_place_and_field() {
+        let good = serde_json::to_string_pretty(&sample()).unwrap();
+        let with = |from: &str, to: &str| {
+            assert!(good.contains(from), "{from}");
+            good.replacen(from, to, 1)
+        };
+        let cases = [
+            (with("probe/1", "probe/2"), "newer diskwright as `diskwright.probe/2`; this version reads up to"),
+            (with("probe/1", "probe/40"), "`diskwright.probe/40`"),
+            (with("probe/1", "verdict/1"), "its `schema` is `diskwright.verdict/1`, and `diskwright.probe/1`"),
+            (with("probe/1", "probe/0"), "`diskwright.probe/0`"),
+            (with("probe/1", "probe/-1\\u001b[2J"), "its `schema` is `diskwright.probe/-1[2J`"),
+            (with("\"diskwright.probe/1\"", "7"), "its `schema` is `7`"),
+            (with("schema", "scheme"), "its `schema` is missing"),
+            (with("\"seed\": 1", "\"seed\": \"one\""), "`seed`: invalid type: string \"one\", expected u64"),
+            (with("\"read_share\": 0.0", "\"read_share\": 1e999"), "`runs[0].read_share`: number out of range"),
+            (with("\"read_share\": 0.0", "\"read_share\": 2"), "a.json: `runs[0].read_share`: 2 is not between"),
+            (with("\"size_bytes\": 0.0", "\"size_bytes\": -1"), "`runs[0].size_bytes`: -1 is less than 0"),
+            (with("\"mean\": null", "\"mean\": -1e-9"), "`runs[0].latency_s.mean`"),
+            (with("\"failed\": 0", "\"failed\": -5"), "`runs[0].failed`: invalid value"),
+            (with("\"requests_per_s\": 0.0,", ""), "`runs[0]`: missing field `requests_per_s`"),
+            (good[..good.len() / 2].to_owned(), "EOF while parsing"),
+            (good.clone() + "x", "trailing characters"),
+            (String::new(), "a.json:1:0: EOF"),
+            ("[1, 2]".into(), "`schema` is missing (it is a list)"),
+            ("[".repeat(100_000), ""),
+            ("\u{0}\u{1}".into(), "a.json:1:1: expected value"),
+        ];
+        for (text, expected) in cases {
+            let said = said(&text);
+            assert!(said.starts_with("a.json") && said.contains(expected), "{said}");
+        }
+        let said = said(&with("\"suite\": \"minread\"", "\"suite\": 5"));
+        assert_eq!(said, "a.json:3:12: `suite`: invalid type: integer `5`, expected a string");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_a_folder_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().to_path_buf(), folder.path().join("none.json")] {
+            let said = Document::read(&path).unwrap_err().to_string();
+            assert!(said.starts_with(&path.display().to_string()), "{said}");
+        }
+    }
+}

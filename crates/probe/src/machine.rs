@@ -1,0 +1,177 @@
+//! The circumstances of a measurement that are not the device itself: the
+//! processor, how the kernel's queue of the device is set, and limits that hold
+//! this process back. Whoever repeats a measurement wants them the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use diskwright_counters::live::{Roots, mountinfo};
+use serde::{Deserialize, Serialize};
+
+/// Circumstances. What could not be read is missing, never empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Model of the first processor.
+    pub processor: Option<String>,
+    /// Its frequency governor.
+    pub governor: Option<String>,
+    /// Physical memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Settings of the device's queue, by the names and in the units of the
+    /// kernel's `/sys/block/NAME/queue`: `read_ahead_kb`, `nr_requests`, …
+    pub queue: BTreeMap<String, String>,
+    /// The cgroup that the probe ran in.
+    pub cgroup: Option<String>,
+    /// Limits of I/O on that cgroup and those above it, as the kernel prints
+    /// them: `/a io.max: 8:0 rbps=1048576`.
+    pub io_limits: Vec<String>,
+}
+
+/// Settings of a queue that change what is measured.
+const QUEUE: &[&str] = &[
+    "scheduler",
+    "nr_requests",
+    "read_ahead_kb",
+    "max_sectors_kb",
+    "max_hw_sectors_kb",
+    "logical_block_size",
+    "physical_block_size",
+    "minimum_io_size",
+    "optimal_io_size",
+    "rotational",
+    "write_cache",
+    "fua",
+    "nomerges",
+    "rq_affinity",
+    "wbt_lat_usec",
+    "io_poll",
+    "iostats",
+];
+
+/// Files of a blkio cgroup (version 1) that limit.
+const THROTTLES: &[&str] = &[
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+];
+
+/// Most limits that are kept.
+const MOST_LIMITS: usize = 64;
+
+/// Looks around. `device` is the kernel's name of the block device.
+pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> Machine {
+    let cpuinfo = read(roots, "/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim()));
+    let is_plain = !device.is_empty() && !device.contains('/');
+    let setting = |name: &&str| {
+        let text = read(roots, &format!("/sys/block/{device}/queue/{name}"))?;
+        Some(((*name).to_owned(), text))
+    };
+    let groups = groups(&read(roots, "/proc/self/cgroup").unwrap_or_default());
+    Machine {
+        processor: model.map(str::to_owned).filter(|m| !m.is_empty()),
+        governor: read(roots, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        memory_bytes: Some(memory_bytes).filter(|b| *b > 0),
+        queue: if is_plain { QUEUE.iter().filter_map(setting).collect() } else { BTreeMap::new() },
+        io_limits: limits(roots, &groups),
+        cgroup: groups.into_iter().next().map(|g| g.path),
+    }
+}
+
+fn read(roots: &Roots, path: &str) -> Option<String> {
+    let text = fs::read_to_string(roots.at(path)).ok()?;
+    Some(text.trim().to_owned()).filter(|t| !t.is_empty())
+}
+
+/// A cgroup of a process.
+#[derive(Debug, PartialEq)]
+struct Group {
+    /// Of version 2, or version 1's of the blkio controller.
+    unified: bool,
+    path: String,
+}
+
+/// The process's cgroups that can limit I/O: version 1's blkio first, where
+/// there is one.
+fn groups(text: &str) -> Vec<Group> {
+    let one = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let unified = number == "0" && controllers.is_empty();
+        (unified || controllers.split(',').any(|c| c == "blkio")).then(|| Group { unified, path: path.to_owned() })
+    };
+    let mut found: Vec<Group> = text.lines().filter_map(one).collect();
+    found.sort_by_key(|g| g.unified);
+    found
+}
+
+fn limits(roots: &Roots, groups: &[Group]) -> Vec<String> {
+    let mounts = mountinfo::parse(&fs::read(roots.at("/proc/self/mountinfo")).unwrap_or_default());
+    let mut found = Vec::new();
+    for group in groups {
+        let is_it = |m: &&mountinfo::Mount| {
+            if group.unified { m.kind == "cgroup2" } else { m.kind == "cgroup" && m.point.contains("blkio") }
+        };
+        let Some(mount) = mounts.iter().find(is_it) else { continue };
+        let files: &[&str] = if group.unified { &["io.max"] } else { THROTTLES };
+        // a limit above holds for all below
+        let mut path = group.path.trim_end_matches('/');
+        loop {
+            for file in files {
+                let text = read(roots, &format!("{}{path}/{file}", mount.point)).unwrap_or_default();
+                let shown = if path.is_empty() { "/" } else { path };
+                found.extend(text.lines().map(|line| format!("{shown} {file}: {line}")));
+            }
+            match path.rsplit_once('/') {
+                Some((above, _)) => path = above,
+                None => break,
+            }
+        }
+    }
+    found.truncate(MOST_LIMITS);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of files in a folder of its own.
+    fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let place = folder.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, text).unwrap();
+        }
+        let roots = Roots::under(folder.path());
+        (folder, roots)
+    }
+
+    #[test]
+    fn circumstances_are_read_and_what_is_missing_is_missing() {
+        let (_folder, roots) = made_up(&[
+            ("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Slow 486\nmodel name\t: Other\n"),
+            ("/sys/block/sda/queue/nr_requests", "64\n"),
+            ("/sys/block/sda/queue/read_ahead_kb", "128\n"),
+            ("/proc/self/cgroup", "4:cpu,cpuacct:/x\n3:blkio:/a/b\n0::/u\n"),
+            (
+                "/proc/self/mountinfo",
+                "30 29 0:26 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
+                 31 29 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("/sys/fs/cgroup/blkio/a/blkio.throttle.read_iops_device", "8:0 50\n"),
+            ("/sys/fs/cgroup/unified/u/io.max", "8:0 rbps=1048576 wbps=max\n"),
+        ]);
+        let seen = machine(&roots, "sda", 0);
+        assert_eq!((seen.processor.as_deref(), seen.governor, seen.memory_bytes), (Some("Slow 486"), None, None));
+        assert_eq!(seen.queue["nr_requests"], "64");
+        assert_eq!(seen.queue.len(), 2);
+        assert_eq!(seen.cgroup.as_deref(), Some("/a/b"));
+        let expected = ["/a blkio.throttle.read_iops_device: 8:0 50", "/u io.max: 8:0 rbps=1048576 wbps=max"];
+        assert_eq!(seen.io_limits, expected);
+        assert_eq!(machine(&made_up(&[]).1, "sda", 5), Machine { memory_bytes: Some(5), ..Machine::default() });
+    }
+}
