@@ -3,7 +3,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::pattern::{Pattern, Placement};
+use crate::pattern::{Pattern, Placement, Spread, Turn};
 
 /// A generator: SplitMix64 to seed, xoshiro256++ to draw (Blackman and Vigna,
 /// "Scrambled linear pseudorandom number generators", 2019).
@@ -61,6 +61,18 @@ impl Dice {
         let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
         radius * (TAU * self.share()).cos()
     }
+
+    /// A quantity as Response Probe draws it (Windows NT Workstation 4.0 Resource
+    /// Kit, ch. 11, "How Response Probe Works"): the mean, and the sum of 14
+    /// numbers between 0 and 1 less 7, times the deviation; what is negative is
+    /// folded. So the true deviation is sqrt(14/12), 1.08 times the one given.
+    pub fn bell(&mut self, of: &Spread) -> f64 {
+        if of.deviation == 0.0 {
+            return of.mean;
+        }
+        let sum: f64 = (0..14).map(|_| self.share()).sum();
+        (of.mean + (sum - 7.0) * of.deviation).abs()
+    }
 }
 
 /// One request to make.
@@ -79,11 +91,21 @@ pub struct Drawn {
 pub struct Draw {
     dice: Dice,
     sizes: Vec<(u32, f64)>,
+    write_sizes: Vec<(u32, f64)>,
     read_share: f64,
+    turns: Vec<Turn>,
+    turn: usize,
     align: u64,
     from: u64,
     range: u64,
     place: Place,
+    /// The line of writes, where they keep apart from reads.
+    write_place: Option<Place>,
+    scattered: bool,
+    /// Requests from one place, those still to come from this one, and where the next lies.
+    run: u32,
+    run_left: u32,
+    run_next: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -139,11 +161,19 @@ impl Draw {
         Draw {
             dice: Dice::new(pattern.seed, u64::from(lane)),
             sizes: pattern.sizes.clone(),
+            write_sizes: pattern.write_sizes.clone(),
             read_share: pattern.read_share,
+            turns: pattern.turns.clone(),
+            turn: 0,
             align,
             from: pattern.from_bytes,
             range,
+            write_place: pattern.apart.then(|| place.clone()),
             place,
+            scattered: pattern.scattered,
+            run: pattern.run_requests.max(1),
+            run_left: 0,
+            run_next: 0,
         }
     }
 
@@ -155,46 +185,75 @@ impl Draw {
     /// The next request.
     #[inline]
     pub fn request(&mut self) -> Drawn {
-        let length = self.size();
-        let write = match self.read_share {
-            1.0 => false,
-            0.0 => true,
-            share => self.dice.share() >= share,
+        let mut length = self.size(false);
+        let write = if self.turns.is_empty() {
+            match self.read_share {
+                1.0 => false,
+                0.0 => true,
+                share => self.dice.share() >= share,
+            }
+        } else {
+            self.turn = (self.turn + 1) % self.turns.len();
+            self.turns[(self.turn + self.turns.len() - 1) % self.turns.len()] == Turn::Write
         };
-        let offset = self.from + self.offset(u64::from(length));
+        if write && !self.write_sizes.is_empty() {
+            length = self.size(true);
+        }
+        let offset = self.from + self.offset(u64::from(length), write);
         Drawn { offset, length, write }
     }
 
     #[inline]
-    fn size(&mut self) -> u32 {
-        let [(first, _)] = self.sizes[..] else {
-            let all: f64 = self.sizes.iter().map(|s| s.1).sum();
+    fn size(&mut self, write: bool) -> u32 {
+        let sizes = if write { &self.write_sizes } else { &self.sizes };
+        let [(first, _)] = sizes[..] else {
+            let all: f64 = sizes.iter().map(|s| s.1).sum();
             let mut left = self.dice.share() * all;
-            for &(size, weight) in &self.sizes {
+            for &(size, weight) in sizes {
                 left -= weight;
                 if left < 0.0 {
                     return size;
                 }
             }
-            return self.sizes[0].0;
+            return sizes[0].0;
         };
         first
     }
 
     #[inline]
-    fn offset(&mut self, length: u64) -> u64 {
+    fn offset(&mut self, length: u64, write: bool) -> u64 {
+        if self.run == 1 {
+            return self.place(length, write);
+        }
+        if self.run_left == 0 || self.run_next + length > self.range {
+            (self.run_next, self.run_left) = (self.place(length, write), self.run);
+        }
+        let at = self.run_next;
+        self.run_left -= 1;
+        self.run_next += length;
+        at
+    }
+
+    #[inline]
+    fn place(&mut self, length: u64, write: bool) -> u64 {
         // places at which a request of this length still fits
         let places = self.range.saturating_sub(length) / self.align + 1;
-        match &mut self.place {
+        let scattered = self.scattered;
+        let spread = |at: u64| if scattered { scatter(at, places) } else { at };
+        let place = match &mut self.write_place {
+            Some(own) if write => own,
+            _ => &mut self.place,
+        };
+        match place {
             Place::Uniform => self.dice.below(places) * self.align,
             Place::Normal { mean, deviation } => {
                 for _ in 0..64 {
                     let at = (*mean + *deviation * self.dice.normal()) * places as f64;
                     if at >= 0.0 && at < places as f64 {
-                        return at as u64 * self.align;
+                        return spread(at as u64) * self.align;
                     }
                 }
-                (*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64 * self.align
+                spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * self.align
             }
             Place::Zipf(zipf) => {
                 let rank = zipf.draw(&mut self.dice);
@@ -359,5 +418,55 @@ mod tests {
         let small = found.iter().filter(|d| d.length == 4096).count() as f64 / 1e5;
         assert!((reads - 0.7).abs() < 0.01 && (small - 0.75).abs() < 0.01, "{reads} {small}");
         assert_eq!(draws(&one, 10), draws(&one, 10));
+    }
+
+    #[test]
+    fn response_probes_bell_is_fourteen_numbers_wide() {
+        // sum of 14 numbers of variance 1/12 each
+        let (mut dice, of) = (Dice::new(3, 0), Spread { mean: 100.0, deviation: 10.0 });
+        let found: Vec<f64> = (0..100_000).map(|_| dice.bell(&of)).collect();
+        let mean = found.iter().sum::<f64>() / 1e5;
+        let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
+        assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
+        // what is negative is folded: a time of -16 is one of 16
+        let of = Spread { mean: 0.0, deviation: 1.0 };
+        assert!((0..1000).all(|_| dice.bell(&of) >= 0.0));
+    }
+
+    #[test]
+    fn turns_come_in_order_and_runs_follow_their_place() {
+        let turns = vec![Turn::Read, Turn::Read, Turn::Write];
+        let one = Pattern { turns, run_requests: 3, ..pattern(Placement::Uniform) };
+        let found = draws(&one, 300);
+        for access in found.chunks(3) {
+            assert!(!access[0].write && !access[1].write && access[2].write);
+            assert!(access.windows(2).all(|w| w[1].offset == w[0].offset + 4096));
+        }
+        assert!(found.chunks(3).zip(found[3..].chunks(3)).any(|(a, b)| b[0].offset != a[2].offset + 4096));
+    }
+
+    #[test]
+    fn reads_and_writes_can_have_sizes_and_lines_of_their_own() {
+        let sizes = vec![(8192, 1.0)];
+        let sequential = pattern(Placement::Sequential { streams: 1 });
+        let one = Pattern { read_share: 0.5, write_sizes: sizes, apart: true, ..sequential };
+        assert_eq!(one.largest(), 8192);
+        let found = draws(&one, 1000);
+        for (write, length) in [(false, 4096), (true, 8192)] {
+            let line: Vec<_> = found.iter().filter(|d| d.write == write).collect();
+            assert!(
+                line.iter().enumerate().all(|(i, d)| d.offset == i as u64 * length && u64::from(d.length) == length)
+            );
+        }
+    }
+
+    #[test]
+    fn scattered_places_are_as_wanted_but_apart() {
+        let place = Placement::Normal { mean: 0.5, deviation: 0.01 };
+        let near = |scattered| {
+            let found = draws(&Pattern { scattered, ..pattern(place.clone()) }, 1000);
+            found.iter().filter(|d| d.offset.abs_diff(32 * MIB) < 4 * MIB).count()
+        };
+        assert!(near(false) == 1000 && near(true) < 300, "{} {}", near(false), near(true));
     }
 }

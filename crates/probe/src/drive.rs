@@ -9,11 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::draw::Draw;
 use crate::engine::{Action, Done, Engine, Op, Wait};
 use crate::live::{Live, Seen};
-use crate::pattern::{Durable, Pace};
+use crate::pattern::{Durable, Pace, Spread};
 use crate::tally::Tally;
 
 /// After so many failed requests a run is given up: the target is gone.
 const MOST_ERRORS: u64 = 1000;
+/// A look at whether the run is over while the processor is kept busy, nanoseconds.
+const COMPUTE_NS: u64 = 10_000_000;
+/// The same while a job waits for its start, nanoseconds.
+const IDLE_NS: u64 = 100_000_000;
 
 /// What one lane has to do.
 pub struct Lane<'a> {
@@ -29,6 +33,12 @@ pub struct Lane<'a> {
     pub stop: &'a AtomicBool,
     /// An answer that takes longer than this ends the run, nanoseconds: others use the device.
     pub brake_ns: Option<u64>,
+    /// Time before anything begins, nanoseconds: jobs may start one after the other.
+    pub after_ns: u64,
+    /// Each so many-th write is made durable.
+    pub sync_every: u32,
+    /// Ends when so much was asked for after the ramp, bytes.
+    pub most_bytes: Option<u64>,
     /// Told what was answered, for progress.
     pub done: &'a Live,
 }
@@ -57,6 +67,10 @@ struct Work<'a, E> {
     from: u64,
     until: u64,
     last_answer: u64,
+    /// Bytes that may still be asked for.
+    left_bytes: u64,
+    /// Writes until the next that is made durable.
+    unsynced: u32,
 }
 
 /// Runs a lane to its end and gives what it counted. Requests that are under
@@ -65,9 +79,14 @@ struct Work<'a, E> {
 /// # Errors
 /// When the engine fails.
 pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u32) -> io::Result<Tally> {
-    let begin = engine.now();
-    let from = begin + lane.ramp_ns;
-    let until = from + lane.lasts_ns;
+    let mut begin = engine.now();
+    let due = begin.saturating_add(lane.after_ns);
+    while begin < due && !lane.stop.load(Ordering::Relaxed) {
+        engine.turn(Wait::Until(due.min(begin + IDLE_NS)), &mut Vec::new())?;
+        begin = engine.now();
+    }
+    let from = begin.saturating_add(lane.ramp_ns);
+    let until = from.saturating_add(lane.lasts_ns);
     let mut work = Work {
         engine,
         draw,
@@ -79,11 +98,20 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         from,
         until,
         last_answer: begin,
+        left_bytes: lane.most_bytes.unwrap_or(u64::MAX),
+        unsynced: 0,
     };
     match lane.pace {
         Pace::Closed { .. } => work.closed()?,
         Pace::Users { think_s, random, .. } => work.users(think_s, random)?,
+        Pace::Cycles { think_s, requests, compute_s, .. } => work.cycles(&think_s, &requests, &compute_s)?,
         Pace::Open { rate_per_s, poisson } => work.open(rate_per_s, poisson)?,
+    }
+    // where all was asked for, all counts
+    while work.is_spent() && work.outstanding > 0 {
+        work.turn(Wait::One)?;
+        let now = work.engine.now();
+        work.settle(now, |_| {});
     }
     while work.outstanding > 0 {
         work.turn(Wait::One)?;
@@ -99,8 +127,15 @@ impl<E: Engine> Work<'_, E> {
     fn is_over(&self, now: u64) -> bool {
         self.tally.braked_ns.is_some()
             || now >= self.until
+            || self.is_spent()
             || self.lane.stop.load(Ordering::Relaxed)
             || self.tally.failed() >= MOST_ERRORS
+    }
+
+    /// All bytes that there are to ask for were asked for.
+    #[inline]
+    fn is_spent(&self) -> bool {
+        self.left_bytes == 0
     }
 
     /// Makes the next request from a slot; its latency begins at `start`.
@@ -111,6 +146,9 @@ impl<E: Engine> Work<'_, E> {
         self.slots[slot as usize] = Slot { start, length: drawn.length, write: drawn.write, syncing: false };
         self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
         self.outstanding += 1;
+        if self.lane.most_bytes.is_some() && start >= self.from {
+            self.left_bytes = self.left_bytes.saturating_sub(u64::from(drawn.length));
+        }
     }
 
     #[inline]
@@ -165,6 +203,11 @@ impl<E: Engine> Work<'_, E> {
             Durable::Fsync => Action::Fsync,
             Durable::No | Durable::Dsync => return false,
         };
+        self.unsynced += 1;
+        if self.unsynced < self.lane.sync_every {
+            return false;
+        }
+        self.unsynced = 0;
         self.slots[slot as usize].syncing = true;
         self.engine.put(Op { slot, action, offset: 0, length: 0 });
         self.outstanding += 1;
@@ -176,7 +219,9 @@ impl<E: Engine> Work<'_, E> {
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = self.engine.now();
         while !self.is_over(now) {
-            while let Some(slot) = free.pop() {
+            while !self.is_spent()
+                && let Some(slot) = free.pop()
+            {
                 self.make(slot, now);
             }
             self.turn(Wait::One)?;
@@ -202,7 +247,7 @@ impl<E: Engine> Work<'_, E> {
         let mut now = begin;
         let mut back = Vec::new();
         while !self.is_over(now) {
-            while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now) {
+            while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now && !self.is_spent()) {
                 ready.pop();
                 // a user who wakes late has waited for nobody: the clock starts now
                 self.make(user, now.max(due));
@@ -218,6 +263,55 @@ impl<E: Engine> Work<'_, E> {
         Ok(())
     }
 
+    /// Users in Response Probe's cycles: think, some requests, compute.
+    fn cycles(&mut self, think_s: &Spread, requests: &Spread, compute_s: &Spread) -> io::Result<()> {
+        let begin = self.engine.now();
+        let users = self.slots.len() as u32;
+        // requests that are left of each user's cycle
+        let mut left = vec![0u64; users as usize];
+        let first = |draw: &mut Draw| begin + (draw.dice().share() * think_s.mean * 1e9) as u64;
+        let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((first(self.draw), user))).collect();
+        let (mut now, mut back) = (begin, Vec::new());
+        while !self.is_over(now) {
+            while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now && !self.is_spent()) {
+                ready.pop();
+                if left[user as usize] == 0 {
+                    left[user as usize] = (self.draw.dice().bell(requests).round() as u64).max(1);
+                }
+                self.make(user, now.max(due));
+            }
+            let next = ready.peek().map_or(self.until, |r| r.0.0.min(self.until));
+            self.turn(Wait::Until(next))?;
+            now = self.engine.now();
+            self.settle(now, |slot| back.push(slot));
+            for user in back.drain(..) {
+                let left = &mut left[user as usize];
+                *left -= 1;
+                if *left == 0 {
+                    now = self.compute(compute_s);
+                    let thinks = self.draw.dice().bell(think_s);
+                    ready.push(Reverse((now + (thinks * 1e9) as u64, user)));
+                } else {
+                    ready.push(Reverse((now, user)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the processor busy as a user who works on what was read; gives the time after it.
+    fn compute(&mut self, compute_s: &Spread) -> u64 {
+        let mut left = (self.draw.dice().bell(compute_s) * 1e9) as u64;
+        let mut now = self.engine.now();
+        while left > 0 && !self.is_over(now) {
+            let part = left.min(COMPUTE_NS);
+            self.engine.compute(part);
+            left -= part;
+            now = self.engine.now();
+        }
+        now
+    }
+
     /// So many a second, come what may.
     fn open(&mut self, rate_per_s: f64, poisson: bool) -> io::Result<()> {
         let mean_ns = 1e9 / rate_per_s;
@@ -226,7 +320,7 @@ impl<E: Engine> Work<'_, E> {
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = begin;
         while !self.is_over(now) {
-            while due <= now as f64 {
+            while due <= now as f64 && !self.is_spent() {
                 let Some(slot) = free.pop() else {
                     self.tally.late += 1;
                     break;
@@ -245,6 +339,8 @@ impl<E: Engine> Work<'_, E> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
     use crate::engine::fake::FakeDevice;
     use crate::pattern::Pattern;
@@ -255,7 +351,18 @@ mod tests {
     fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
         let (stop, done) = (AtomicBool::new(false), Live::default());
         let (pace, durable) = (pattern.pace.clone(), pattern.durable);
-        let lane = Lane { pace, durable, ramp_ns: S, lasts_ns: lasts_s * S, stop: &stop, done: &done, brake_ns: None };
+        let lane = Lane {
+            pace,
+            durable,
+            ramp_ns: S,
+            lasts_ns: lasts_s * S,
+            stop: &stop,
+            done: &done,
+            brake_ns: None,
+            after_ns: 0,
+            sync_every: pattern.sync_every,
+            most_bytes: pattern.most_bytes,
+        };
         let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
         run(&mut device, &mut draw, &lane, slots).unwrap()
     }
@@ -338,6 +445,9 @@ mod tests {
             stop: &stop,
             done: &done,
             brake_ns: Some(50 * MS),
+            after_ns: 0,
+            sync_every: 1,
+            most_bytes: None,
         };
         let pattern = paced(Pace::Closed { depth: 1 });
         let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, 1).unwrap();
@@ -352,5 +462,42 @@ mod tests {
         assert_eq!(tally.reads.requests, 0);
         assert_eq!(tally.errors[0].0, 5);
         assert!(tally.failed() >= MOST_ERRORS);
+    }
+
+    #[test]
+    fn cycles_think_ask_and_compute() {
+        // 10 ms of thinking, 4 requests of 5 ms, 20 ms of computing: 4 requests every 50 ms
+        let pace = Pace::Cycles {
+            users: 1,
+            think_s: Spread::fixed(0.01),
+            requests: Spread::fixed(4.0),
+            compute_s: Spread::fixed(0.02),
+        };
+        let tally = measure(FakeDevice::steady(1, 5 * MS), &paced(pace), 1, 10);
+        assert!((796..=804).contains(&tally.reads.requests), "{}", tally.reads.requests);
+        assert!((tally.reads.latency.mean().unwrap() / (5 * MS) as f64 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn only_each_fourth_write_is_made_durable() {
+        let pattern =
+            Pattern { read_share: 0.0, durable: Durable::Fdatasync, sync_every: 4, ..paced(Pace::Closed { depth: 1 }) };
+        let syncs = std::sync::Arc::new(AtomicU64::new(0));
+        let count = std::sync::Arc::clone(&syncs);
+        let service = move |op: &Op, _| {
+            count.fetch_add(u64::from(op.action == Action::Fdatasync), Ordering::Relaxed);
+            Ok(5 * MS)
+        };
+        let tally = measure(FakeDevice::new(1, Box::new(service)), &pattern, 1, 1);
+        let writes = tally.writes.requests + 200;
+        assert!(syncs.load(Ordering::Relaxed).abs_diff(writes / 4) <= 1, "{writes}");
+    }
+
+    #[test]
+    fn a_limit_of_bytes_ends_a_run_and_all_of_it_counts() {
+        let pattern = Pattern { most_bytes: Some(100 * 4096), ..paced(Pace::Closed { depth: 8 }) };
+        let tally = measure(FakeDevice::steady(4, 5 * MS), &pattern, 8, 1000);
+        // the ramp is not counted against it
+        assert!((100..=108).contains(&tally.reads.requests), "{}", tally.reads.requests);
     }
 }

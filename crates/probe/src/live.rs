@@ -37,7 +37,7 @@ impl Seen {
         self.longest_ns = self.longest_ns.max(latency_ns);
     }
 
-    fn join(&mut self, other: &Seen) {
+    pub(crate) fn join(&mut self, other: &Seen) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.latency_ns = self.latency_ns.wrapping_add(other.latency_ns);
@@ -124,7 +124,8 @@ impl Course {
         stretch
     }
 
-    fn keep(&mut self, stretch: &Stretch) {
+    /// Keeps a stretch of the measured time.
+    pub(crate) fn keep(&mut self, stretch: &Stretch) {
         self.open.seconds += stretch.seconds;
         self.open.seen.join(&stretch.seen);
         // the moment between the ramp's end and the next look is no stretch of its own

@@ -43,6 +43,14 @@ fn one() -> u32 {
     1
 }
 
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+fn is_false(word: &bool) -> bool {
+    !word
+}
+
 /// When requests are made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "loop")]
@@ -62,6 +70,18 @@ pub enum Pace {
         /// Think times are drawn from an exponential distribution; fixed otherwise.
         random: bool,
     },
+    /// So many users in Response Probe's cycles: each thinks, makes some requests
+    /// one after another, computes, and begins again.
+    Cycles {
+        /// How many.
+        users: u32,
+        /// Time of thinking in a cycle, seconds.
+        think_s: Spread,
+        /// Requests in a cycle.
+        requests: Spread,
+        /// Processor time in a cycle, seconds.
+        compute_s: Spread,
+    },
     /// So many requests a second, whatever the device does. Latency counts
     /// from the intended start, so a stall shows in every request that it made late.
     Open {
@@ -70,6 +90,38 @@ pub enum Pace {
         /// Poisson arrivals; evenly spaced otherwise.
         poisson: bool,
     },
+}
+
+/// A quantity that is drawn anew each time, from a normal distribution (see
+/// [`crate::draw::Dice::bell`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Deviation as Response Probe takes it; 0 is a fixed quantity.
+    #[serde(default)]
+    pub deviation: f64,
+}
+
+impl Spread {
+    /// The same each time.
+    pub fn fixed(mean: f64) -> Spread {
+        Spread { mean, deviation: 0.0 }
+    }
+
+    fn is_sound(&self, most: f64) -> bool {
+        (0.0..=most).contains(&self.mean) && (0.0..=most).contains(&self.deviation)
+    }
+}
+
+/// One step of a fixed order of reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turn {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
 }
 
 /// What makes a write durable.
@@ -121,6 +173,30 @@ pub struct Pattern {
     pub lasts: Duration,
     /// Seed of everything that is drawn.
     pub seed: u64,
+    /// Sizes of writes where they differ from those of reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sizes")]
+    pub write_sizes: Vec<(u32, f64)>,
+    /// Reads and writes come in this order, again and again; by `read_share` where it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+    /// Requests that follow one another from each place; 0 and 1 are every one at a place of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub run_requests: u32,
+    /// Sequential reads and writes each go along a line of their own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub apart: bool,
+    /// Places are scattered over the range, so that wanted ones do not lie side by side.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub scattered: bool,
+    /// Only each so many-th write of a lane is made durable; 0 and 1 are each.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub sync_every: u32,
+    /// Ends when so much was asked for after the ramp, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_bytes: Option<u64>,
+    /// Most requests under way in an open loop; those that come late wait, and their wait counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_outstanding: Option<u32>,
 }
 
 /// Durations in files are seconds; a hundred days keep their nanoseconds.
@@ -172,30 +248,39 @@ impl Pattern {
             ramp: Duration::from_millis(500),
             lasts: Duration::from_secs(5),
             seed: 1,
+            write_sizes: Vec::new(),
+            turns: Vec::new(),
+            run_requests: 1,
+            apart: false,
+            scattered: false,
+            sync_every: 1,
+            most_bytes: None,
+            most_outstanding: None,
         }
     }
 
     /// Largest request, bytes.
     pub fn largest(&self) -> u32 {
-        self.sizes.iter().map(|s| s.0).max().unwrap_or(0)
+        self.sizes.iter().chain(&self.write_sizes).map(|s| s.0).max().unwrap_or(0)
     }
 
     /// True when it writes anything.
     pub fn writes(&self) -> bool {
-        self.read_share < 1.0
+        if self.turns.is_empty() { self.read_share < 1.0 } else { self.turns.contains(&Turn::Write) }
     }
 
     /// What is wrong with it, in a sentence; `None` where nothing is.
     /// `sector` is the target's smallest unit, bytes; `room` its size.
     pub fn fault(&self, sector: u64, room: u64) -> Option<String> {
-        if self.sizes.is_empty() || self.sizes.iter().any(|(s, w)| *s == 0 || !w.is_finite() || *w <= 0.0) {
+        let mut sizes = self.sizes.iter().chain(&self.write_sizes);
+        if self.sizes.is_empty() || sizes.any(|(s, w)| *s == 0 || !w.is_finite() || *w <= 0.0) {
             return Some("request sizes and their weights must be more than 0".into());
         }
         if !(0.0..=1.0).contains(&self.read_share) {
             return Some(format!("read share {} is not between 0 and 1", self.read_share));
         }
         let odd = |bytes: u64| !self.buffered && sector > 0 && !bytes.is_multiple_of(sector);
-        if let Some((size, _)) = self.sizes.iter().find(|(s, _)| odd(u64::from(*s))) {
+        if let Some((size, _)) = self.sizes.iter().chain(&self.write_sizes).find(|(s, _)| odd(u64::from(*s))) {
             return Some(format!("requests of {size} bytes are no multiple of the sector of {sector} bytes"));
         }
         if odd(self.align_bytes) || odd(self.from_bytes) {
@@ -212,8 +297,15 @@ impl Pattern {
         let wrong = match self.pace {
             Pace::Closed { depth } => depth == 0 || depth > 65_536,
             Pace::Users { users, think_s, .. } => users == 0 || users > 65_536 || !(0.0..86_400.0).contains(&think_s),
+            Pace::Cycles { users, think_s, requests, compute_s } => {
+                let times = think_s.is_sound(86_400.0) && compute_s.is_sound(3600.0);
+                users == 0 || users > 65_536 || !times || !requests.is_sound(1e9)
+            }
             Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
         };
-        wrong.then(|| "depth, users and rate must be more than 0 (and at most 65536 outstanding)".into())
+        if wrong || self.most_outstanding.is_some_and(|most| most == 0 || most > 65_536) {
+            return Some("depth, users and rate must be more than 0 (and at most 65536 outstanding)".into());
+        }
+        None
     }
 }

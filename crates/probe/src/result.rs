@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::live::Stretch;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::run::Outcome;
+use crate::run::{Outcome, Outcomes};
 use crate::tally::Side;
 
 /// Latency, seconds. `None` where nothing was measured, and a percentile is
@@ -153,6 +153,15 @@ pub struct RunResult {
     /// for what this one does not know.
     #[serde(default, deserialize_with = "known_pattern")]
     pub pattern: Option<Pattern>,
+    /// Names of the runs that were made at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
+    /// Names of the runs that this one sums up; they were made at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub combines: Vec<String>,
+    /// What it was made on, where that is not the document's target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 /// Stretches from which on a run's course is kept.
@@ -261,8 +270,8 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         latency_s: Latency::of(&both),
         reads: direction(&tally.reads, seconds),
         writes: direction(&tally.writes, seconds),
-        cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64),
-        cpu_share: Some(outcome.cpu_s / seconds),
+        cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64).filter(|cpu| cpu.is_finite()),
+        cpu_share: Some(outcome.cpu_s / seconds).filter(|cpu| cpu.is_finite()),
         interrupts_per_request: interrupts,
         interrupt_share: share(kernel.interrupts, kernel.all_interrupts),
         bytes_per_interrupt: interrupts
@@ -294,8 +303,8 @@ fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
             run.depth = Some(depth);
             run.hidden_requests = Some(hidden);
         }
-        Pace::Users { users, .. } => {
-            run.pace = "users".into();
+        Pace::Users { users, .. } | Pace::Cycles { users, .. } => {
+            run.pace = if matches!(pace, Pace::Cycles { .. }) { "cycles" } else { "users" }.into();
             run.users = Some(users);
             run.hidden_requests = Some(hidden);
         }
@@ -323,6 +332,31 @@ fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
     let enough = |share: f64| share <= 0.5 || count * (1.0 - share) >= ABOVE - 1e-6;
     let at = |&share: &f64| Some((share, histogram.quantile(share)? * 1e-9));
     STEPS.iter().filter(|s| enough(**s)).filter_map(at).collect()
+}
+
+/// The results of patterns measured at the same time, and that of all together
+/// under this name where there are several.
+pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
+    let mut runs: Vec<_> = patterns.iter().zip(&outcomes.each).map(|(p, o)| result(p, o)).collect();
+    let names: Vec<String> = patterns.iter().map(|p| p.name.clone()).collect();
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.beside = names.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, name)| name.clone()).collect();
+    }
+    let (Some(first), Some(all)) = (patterns.first(), &outcomes.all) else { return runs };
+    let mut sum = RunResult { name: name.to_owned(), combines: names, pattern: None, ..result(first, all) };
+    let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
+        if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
+    };
+    (sum.place, sum.pace) = (several(&sum.place, &|r| &r.place), several(&sum.pace, &|r| &r.pace));
+    sum.depth = runs.iter().map(|r| r.depth).sum();
+    sum.users = runs.iter().map(|r| r.users).sum();
+    sum.offered_per_s = runs.iter().map(|r| r.offered_per_s).sum();
+    let (reads, writes) = (all.tally.reads.requests, all.tally.writes.requests);
+    sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
+    // somebody else's answers fill the silence
+    (sum.hidden_requests, sum.steady) = (None, is_steady(&sum.slices));
+    runs.push(sum);
+    runs
 }
 
 fn place(placement: &Placement) -> &'static str {
@@ -373,6 +407,7 @@ pub fn is_steady(slices: &[u64]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::{Spread, Turn};
 
     #[test]
     fn steadiness_is_the_snias() {
@@ -406,6 +441,12 @@ mod tests {
         let paces = [
             Pace::Closed { depth: 7 },
             Pace::Users { users: 20, think_s: 0.1, random: true },
+            Pace::Cycles {
+                users: 3,
+                think_s: Spread { mean: 0.1, deviation: 0.2 },
+                requests: Spread::fixed(4.0),
+                compute_s: Spread::default(),
+            },
             Pace::Open { rate_per_s: 1.0 / 3.0, poisson: true },
         ];
         for (placement, pace) in places.iter().flat_map(|place| paces.iter().map(move |pace| (place, pace))) {
@@ -423,6 +464,14 @@ mod tests {
                 ramp: std::time::Duration::from_nanos(123_456_789),
                 lasts: std::time::Duration::new(3_600 * 24 * 30, 1),
                 seed: u64::MAX,
+                write_sizes: vec![(1 << 20, 1.0)],
+                turns: vec![Turn::Read, Turn::Write],
+                run_requests: 8,
+                apart: true,
+                scattered: true,
+                sync_every: 3,
+                most_bytes: Some(u64::MAX),
+                most_outstanding: Some(32),
             };
             let text = serde_json::to_string(&result(&pattern, &outcome())).unwrap();
             let back: RunResult = serde_json::from_str(&text).unwrap();

@@ -16,9 +16,10 @@ use diskwright_probe::document::{Document, SCHEMA};
 use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Said;
 use diskwright_probe::machine::machine;
+use diskwright_probe::pattern::Pattern;
 use diskwright_probe::profile::Profile;
 use diskwright_probe::result::RunResult;
-use diskwright_probe::run::{Kind, Making};
+use diskwright_probe::run::{Job, Kind, Making, run_jobs};
 use diskwright_probe::suites::{Remark, SUITES, Session, Suite, Writes, suite};
 use diskwright_probe::target::{Take, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -205,14 +206,16 @@ fn measure(arguments: &Arguments, suite: &Suite, target: &Target, stop: &Arc<Ato
         stop: Arc::clone(stop),
     };
     let bar = bar(suite.id.to_owned());
-    let mut measure = |pattern: &diskwright_probe::pattern::Pattern| {
+    let mut measure = |patterns: &[Pattern]| {
         if stop.load(Ordering::Relaxed) {
             return Err(ProbeError::Interrupted);
         }
         bar.set_length(1000);
-        diskwright_probe::run::run(target, pattern, &making, &mut |share, stretch| {
+        let jobs: Vec<_> = patterns.iter().map(|pattern| Job { pattern, target, after: Duration::ZERO }).collect();
+        let names = patterns.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(" + ");
+        run_jobs(&jobs, &making, &mut |share, stretch| {
             bar.set_position((share * 1000.0) as u64);
-            bar.set_message(format!("{}: {}", pattern.name, print::progress(stretch)));
+            bar.set_message(format!("{names}: {}", print::progress(stretch)));
         })
     };
     let mut session = Session {

@@ -59,6 +59,10 @@ impl Engine for FakeDevice {
         self.batch.push(op);
     }
 
+    fn compute(&mut self, ns: u64) {
+        self.now += ns;
+    }
+
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
         for op in std::mem::take(&mut self.batch) {
             self.now += self.overhead_ns;

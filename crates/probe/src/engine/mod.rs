@@ -68,6 +68,19 @@ pub trait Engine {
     /// # Errors
     /// When the engine itself fails; a request's error is in its answer.
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()>;
+
+    /// Takes so many nanoseconds of this thread's processor time: what a
+    /// program does between its requests.
+    fn compute(&mut self, ns: u64) {
+        let spent = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let begin = spent();
+        while spent().wrapping_sub(begin) < ns {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// Slots and buffers of an engine.

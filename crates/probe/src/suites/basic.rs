@@ -157,27 +157,47 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
 /// Doc 003: writing while reading.
 pub const WRITE_WHILE_READ: Suite = Suite {
     id: "write-while-read",
-    title: "what writes do to the reads beside them",
-    explain: "Random 4 KiB requests at depth 8 with 100, 90, 70, 50 and 0 % reads. Reads wait behind writes on a \
-              turning disk, and behind erasing on flash.",
-    good: "The 99 % latency of reads stays within a few times that of pure reads at every mix.",
+    title: "what writers do to the reader beside them",
+    explain: "A reader of random 4 KiB at depth 8, first alone, then with a second stream beside it that writes random \
+              4 KiB at depth 1, 8 and 32, then one that writes 64 KiB in sequence, and the writers alone. Reads wait \
+              behind writes on a turning disk, and behind erasing on flash.",
+    good: "The 99 % latency of reads stays within a few times that of the reader alone, whatever is written.",
     writes: Writes::Always,
-    run: |session| {
-        for reads in [100, 90, 70, 50, 0] {
-            let base = session.pattern(format!("reads-{reads}"), Placement::Uniform, 4 << 10, 8);
-            session.run(&Pattern { read_share: f64::from(reads) / 100.0, ..base })?;
-        }
-        let p99 = |at: usize| session.runs[at].reads.and_then(|r| r.latency_s.p99);
-        match (p99(0), p99(2)) {
-            (Some(alone), Some(mixed)) => {
-                let text = "99 % latency of reads with 30 % writes beside them, against reads alone";
-                session.found("read_p99_ratio", mixed / alone, "fraction", text);
-            }
-            _ => session.say("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
-        }
-        Ok(())
-    },
+    run: write_while_read,
 };
+
+/// Writers beside the reader: name, place, size, depth.
+const WRITERS: &[(&str, Placement, u32, u32)] = &[
+    ("random-1", Placement::Uniform, 4 << 10, 1),
+    ("random-8", Placement::Uniform, 4 << 10, 8),
+    ("random-32", Placement::Uniform, 4 << 10, 32),
+    ("sequential", SEQUENTIAL, 64 << 10, 4),
+];
+
+fn write_while_read(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let reader = |session: &Session<'_>, name: String| session.pattern(name, Placement::Uniform, 4 << 10, 8);
+    let alone = session.run(&reader(session, "reader-alone".into()))?.latency_s.p99;
+    let mut beside: Option<f64> = None;
+    for (name, place, size, depth) in WRITERS {
+        let reads = reader(session, format!("reader-beside-{name}"));
+        let writer = session.pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
+        let writer = Pattern { read_share: 0.0, seed: session.seed ^ 0x77, ..writer };
+        session.together(&format!("together-{name}"), &[reads, writer.clone()])?;
+        let at = session.runs.len() - 3;
+        if *name == "random-8" {
+            beside = session.runs[at].latency_s.p99;
+        }
+        session.run(&Pattern { name: format!("writer-{name}-alone"), ..writer })?;
+    }
+    match (alone, beside) {
+        (Some(alone), Some(beside)) => {
+            let text = "99 % latency of reads with a random writer of the same depth beside them, against reads alone";
+            session.found("read_p99_ratio", beside / alone, "fraction", text);
+        }
+        _ => session.say("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
+    }
+    Ok(())
+}
 
 /// Adaptec's Threadmark, doc 000.
 pub const THREADMARK: Suite = Suite {

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::result::{RunResult, result};
-use crate::run::Outcome;
+use crate::result::{RunResult, together};
+use crate::run::Outcomes;
 
 /// Whether a suite writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +86,9 @@ pub struct Remark {
     pub unit: Option<String>,
 }
 
-/// How a session measures: a real target, or a made-up one in tests.
-pub type Measure<'a> = dyn FnMut(&Pattern) -> Result<Outcome, ProbeError> + 'a;
+/// How a session measures, several patterns at the same time where there are
+/// several: a real target, or a made-up one in tests.
+pub type Measure<'a> = dyn FnMut(&[Pattern]) -> Result<Outcomes, ProbeError> + 'a;
 
 /// What a suite works with.
 pub struct Session<'a> {
@@ -137,9 +138,19 @@ impl Session<'_> {
     /// # Errors
     /// What the run says.
     pub fn run(&mut self, pattern: &Pattern) -> Result<&RunResult, ProbeError> {
-        let outcome = (self.measure)(pattern)?;
-        self.runs.push(result(pattern, &outcome));
+        self.together("", std::slice::from_ref(pattern))?;
         Ok(&self.runs[self.runs.len() - 1])
+    }
+
+    /// Measures patterns at the same time and keeps the result of each and, under
+    /// this name, that of all together.
+    ///
+    /// # Errors
+    /// What the run says.
+    pub fn together(&mut self, name: &str, patterns: &[Pattern]) -> Result<(), ProbeError> {
+        let outcomes = (self.measure)(patterns)?;
+        self.runs.extend(together(name, patterns, &outcomes));
+        Ok(())
     }
 
     /// Keeps a finding that is a number.
@@ -184,19 +195,20 @@ pub(crate) mod tests {
     use crate::drive::{self, Lane};
     use crate::engine::fake::FakeDevice;
     use crate::live::Live;
+    use crate::run::Outcome;
 
     pub const MIB: u64 = 1 << 20;
 
     /// Runs a suite on made-up devices, one made new for each run.
     pub fn on_fake(suite: &Suite, room: u64, device: impl Fn() -> FakeDevice) -> (Vec<RunResult>, Vec<Remark>) {
-        let mut measure = |pattern: &Pattern| {
+        let mut one = |pattern: &Pattern| {
             if let Some(because) = pattern.fault(512, room) {
                 return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
             }
             let (stop, done) = (AtomicBool::new(false), Live::default());
             let slots = match pattern.pace {
                 Pace::Closed { depth } => depth,
-                Pace::Users { users, .. } => users,
+                Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
                 Pace::Open { .. } => 4096,
             };
             let lane = Lane {
@@ -207,11 +219,21 @@ pub(crate) mod tests {
                 stop: &stop,
                 done: &done,
                 brake_ns: None,
+                after_ns: 0,
+                sync_every: pattern.sync_every,
+                most_bytes: pattern.most_bytes,
             };
             let mut draw = Draw::new(pattern, room, 0, 1);
             let tally = drive::run(&mut device(), &mut draw, &lane, slots).expect("a made-up device does not fail");
             let seconds = pattern.lasts.as_secs_f64();
             Ok(Outcome { tally, seconds, engine: "fake", lanes: 1, ..Outcome::default() })
+        };
+        // side by side in time only: each on a device of its own
+        let mut measure = |patterns: &[Pattern]| {
+            let each = patterns.iter().map(&mut one).collect::<Result<Vec<_>, _>>()?;
+            let mut all = each[0].clone();
+            each[1..].iter().for_each(|other| all.tally.merge(&other.tally));
+            Ok(Outcomes { all: (each.len() > 1).then_some(all), each })
         };
         let mut session = Session {
             room,

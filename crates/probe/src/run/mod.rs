@@ -1,0 +1,418 @@
+//! One run: jobs, each a pattern on a target, at once; timed, with what
+//! processor and kernel did meanwhile. Each job has lanes of its own.
+
+mod lane;
+mod watch;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use crate::error::ProbeError;
+use crate::live::{Course, Live, Stretch};
+use crate::pattern::{Durable, Pattern};
+use crate::tally::{SLICE_NS, Tally};
+use crate::target::Target;
+use lane::{Lanes, shares};
+use watch::Watch;
+
+/// Which engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// The ring where there is one, threads otherwise.
+    #[default]
+    Best,
+    /// Threads.
+    Threads,
+}
+
+/// How a run is made.
+#[derive(Clone, Debug)]
+pub struct Making {
+    /// The engine.
+    pub engine: Kind,
+    /// Lanes at most; one a core is enough.
+    pub lanes: u32,
+    /// An answer slower than this ends everything: for devices that others use.
+    pub brake: Option<Duration>,
+    /// Set from outside to end the run; what was measured is kept.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// All counts.
+    pub tally: Tally,
+    /// Measured time, seconds; less than asked for where it was stopped.
+    pub seconds: f64,
+    /// `io_uring` or `threads`.
+    pub engine: &'static str,
+    /// Lanes that ran.
+    pub lanes: u32,
+    /// Processor time of this process while measuring, seconds. Not a number
+    /// for one of several jobs: what each takes cannot be told apart.
+    pub cpu_s: f64,
+    /// What the kernel counted while measuring, ramp included: seconds it covers, then counts.
+    pub kernel: Kernel,
+    /// It was stopped from outside.
+    pub stopped: bool,
+    /// What was done in each stretch of the measured time.
+    pub course: Vec<Stretch>,
+}
+
+/// What the kernel counted, in all of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kernel {
+    /// Seconds between the two looks.
+    pub seconds: f64,
+    /// Interrupts less those of clock and network.
+    pub interrupts: Option<f64>,
+    /// Interrupts of every kind.
+    pub all_interrupts: Option<f64>,
+    /// Context switches.
+    pub context_switches: Option<f64>,
+}
+
+/// Told while a run goes on: share of its time that is over, and what was done since the last time.
+pub type Progress<'a> = dyn FnMut(f64, &Stretch) + 'a;
+
+/// One of the jobs of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// What it asks; its name is the job's.
+    pub pattern: &'a Pattern,
+    /// Of what.
+    pub target: &'a Target,
+    /// Time from the run's start to the job's.
+    pub after: Duration,
+}
+
+impl Job<'_> {
+    /// When its measuring begins.
+    fn from(&self) -> Duration {
+        self.after + self.pattern.ramp
+    }
+
+    /// When it ends.
+    fn until(&self) -> Duration {
+        self.from().saturating_add(self.pattern.lasts)
+    }
+}
+
+/// What several jobs gave.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    /// Each, in the order of the jobs.
+    pub each: Vec<Outcome>,
+    /// All together, where there is more than one: from the first job's
+    /// measuring to the last one's end.
+    pub all: Option<Outcome>,
+}
+
+/// Measures a pattern on a target.
+///
+/// # Errors
+/// When the pattern does not fit the target, the system refuses, or requests
+/// fail and none succeeds.
+pub fn run(
+    target: &Target,
+    pattern: &Pattern,
+    making: &Making,
+    told: &mut Progress<'_>,
+) -> Result<Outcome, ProbeError> {
+    let job = Job { pattern, target, after: Duration::ZERO };
+    Ok(run_jobs(&[job], making, told)?.each.into_iter().next().unwrap_or_default())
+}
+
+/// What a lane sends when it is done: whose it is, what it counted or why it
+/// failed, its engine, and when it ended.
+type Answer = (usize, io::Result<(Tally, &'static str)>, Instant);
+
+/// Measures several patterns at the same time.
+///
+/// # Errors
+/// As [`run`], of the first job that has any.
+pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> Result<Outcomes, ProbeError> {
+    let mut lanes = Vec::new();
+    for job in jobs {
+        let (pattern, target) = (job.pattern, job.target);
+        if let Some(because) = pattern.fault(target.sector, target.bytes) {
+            return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
+        }
+        let shares = shares(&pattern.pace, (making.lanes / jobs.len() as u32).max(1));
+        let mut files = Vec::new();
+        for _ in &shares {
+            files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
+        }
+        let live: Vec<Live> = shares.iter().map(|_| Live::default()).collect();
+        lanes.push((shares.into_iter().zip(files).collect::<Vec<_>>(), live));
+    }
+    let (live, work): (Vec<_>, Vec<_>) = lanes.into_iter().map(|(work, live)| (live, work)).unzip();
+    let ready = Barrier::new(work.iter().map(Vec::len).sum::<usize>() + 1);
+    let (answer, answers) = channel::<Answer>();
+    let outcomes = std::thread::scope(|scope| {
+        for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
+            let of_job = work.len() as u32;
+            for (lane, (pace, file)) in work.into_iter().enumerate() {
+                let answer = answer.clone();
+                let lanes = Lanes { job, making, ready: &ready, live: &live[number][lane], lanes: of_job };
+                scope.spawn(move || {
+                    let result = lanes.run(pace, file, lane as u32);
+                    // the receiver lives as long as the scope
+                    let _ = answer.send((number, result, Instant::now()));
+                });
+            }
+        }
+        drop(answer);
+        let watch = Watch::start();
+        ready.wait();
+        Follow::new(jobs, &live, watch).gather(&answers, making, told)
+    })?;
+    for (job, outcome) in jobs.iter().zip(&outcomes.each) {
+        verdict(job.target, making, outcome)?;
+    }
+    Ok(outcomes)
+}
+
+/// Follows a run from its start: what its lanes tell, and what is gathered of it.
+struct Follow<'a> {
+    jobs: &'a [Job<'a>],
+    live: &'a [Vec<Live>],
+    watch: Watch,
+    begin: Instant,
+    /// The first measuring, and the last end.
+    from: Duration,
+    until: Duration,
+    courses: Vec<Course>,
+    whole: Course,
+    bytes: u64,
+    each: Vec<Outcome>,
+    /// Lanes still at work, by job, and when each job ended.
+    at_work: Vec<usize>,
+    ended: Vec<Duration>,
+}
+
+impl<'a> Follow<'a> {
+    fn new(jobs: &'a [Job<'a>], live: &'a [Vec<Live>], watch: Watch) -> Follow<'a> {
+        let of_job = |lanes: &Vec<Live>| Outcome { lanes: lanes.len() as u32, ..Outcome::default() };
+        Follow {
+            jobs,
+            live,
+            watch,
+            begin: Instant::now(),
+            from: jobs.iter().map(Job::from).min().unwrap_or_default(),
+            until: jobs.iter().map(Job::until).max().unwrap_or_default(),
+            courses: jobs.iter().map(|_| Course::default()).collect(),
+            whole: Course::default(),
+            bytes: 0,
+            each: live.iter().map(of_job).collect(),
+            at_work: live.iter().map(Vec::len).collect(),
+            ended: vec![Duration::ZERO; jobs.len()],
+        }
+    }
+
+    fn gather(
+        mut self,
+        answers: &std::sync::mpsc::Receiver<Answer>,
+        making: &Making,
+        told: &mut Progress<'_>,
+    ) -> Result<Outcomes, ProbeError> {
+        let mut failed = None;
+        while self.at_work.iter().any(|lanes| *lanes > 0) {
+            match answers.recv_timeout(self.watch.nap(self.begin.elapsed(), self.from, self.until)) {
+                Ok((job, result, at)) => {
+                    self.at_work[job] -= 1;
+                    self.ended[job] = self.ended[job].max(at.saturating_duration_since(self.begin));
+                    match result {
+                        Ok((tally, engine)) => {
+                            self.each[job].tally.merge(&tally);
+                            self.each[job].engine = engine;
+                        }
+                        Err(e) => {
+                            // without it the others measure something else
+                            making.stop.store(true, Ordering::Relaxed);
+                            failed =
+                                failed.or(Some(ProbeError::io(&self.jobs[job].target.name, "the engine failed", e)));
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let stretch = self.look();
+                    told(self.share(), &stretch);
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.watch.look(self.begin.elapsed(), self.from, self.until);
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(self.finish(making)),
+        }
+    }
+
+    /// Looks at the lanes of all jobs that go on.
+    fn look(&mut self) -> Stretch {
+        let now_s = self.begin.elapsed().as_secs_f64();
+        let mut all = Stretch::default();
+        for (number, course) in self.courses.iter_mut().enumerate().filter(|(n, _)| self.at_work[*n] > 0) {
+            let from_s = self.jobs[number].from().as_secs_f64();
+            let stretch = course.look(now_s, from_s, &self.live[number]);
+            all.seconds = all.seconds.max(stretch.seconds);
+            all.seen.join(&stretch.seen);
+        }
+        if now_s - all.seconds >= self.from.as_secs_f64() {
+            self.whole.keep(&all);
+        }
+        self.bytes += all.seen.bytes;
+        all
+    }
+
+    /// How much of the run is over: by time, or by what there is to ask for.
+    fn share(&self) -> f64 {
+        let by_time = self.begin.elapsed().as_secs_f64() / self.until.as_secs_f64();
+        let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.most_bytes).sum();
+        let by_bytes = bytes.map_or(0.0, |bytes| self.bytes as f64 / (bytes as f64).max(1.0));
+        by_time.max(by_bytes).min(1.0)
+    }
+
+    fn finish(mut self, making: &Making) -> Outcomes {
+        let stopped = making.stop.load(Ordering::Relaxed);
+        let several = self.jobs.len() > 1;
+        let last = self.ended.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.until())).max().unwrap_or_default();
+        let mut all = Outcome { seconds: last.saturating_sub(self.from).as_secs_f64(), stopped, ..Outcome::default() };
+        self.watch.finish(&mut all);
+        for (number, (outcome, course)) in self.each.iter_mut().zip(self.courses).enumerate() {
+            let job = &self.jobs[number];
+            let measured = self.ended[number].saturating_sub(job.from()).min(job.pattern.lasts);
+            outcome.seconds = measured.as_secs_f64();
+            outcome.course = course.finish();
+            outcome.stopped = stopped;
+            (outcome.cpu_s, outcome.kernel) =
+                if several { (f64::NAN, Kernel::default()) } else { (all.cpu_s, all.kernel) };
+            if several {
+                let later = (job.from() - self.from).as_nanos() / u128::from(SLICE_NS);
+                let mut tally = outcome.tally.clone();
+                tally.slices.splice(0..0, (0..later).map(|_| (0, 0)));
+                all.tally.merge(&tally);
+                all.lanes += outcome.lanes;
+                all.engine = outcome.engine;
+            }
+        }
+        all.course = self.whole.finish();
+        Outcomes { each: self.each, all: several.then_some(all) }
+    }
+}
+
+/// What a run shows to be no measurement at all.
+fn verdict(target: &Target, making: &Making, outcome: &Outcome) -> Result<(), ProbeError> {
+    let tally = &outcome.tally;
+    if let (Some(ns), Some(limit)) = (tally.braked_ns, making.brake) {
+        let (target, limit) = (target.name.clone(), limit.as_secs_f64());
+        return Err(ProbeError::Brake { target, seconds: ns as f64 * 1e-9, limit });
+    }
+    if let (0, Some(&(number, _))) = (tally.reads.requests + tally.writes.requests, tally.errors.first()) {
+        let source = io::Error::from_raw_os_error(number);
+        return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::Pace;
+    use crate::target::Take;
+
+    fn measure(engine: Kind, pattern: &Pattern) -> Outcome {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let take = Take { bytes: Some(8 << 20), writes: pattern.writes(), ..Take::default() };
+        let target = Target::take(&folder.path().join("probe.dat"), &take, &mut |_, _| true).unwrap();
+        let making = Making { engine, lanes: 2, brake: None, stop: Arc::default() };
+        run(&target, pattern, &making, &mut |_, _| {}).unwrap()
+    }
+
+    #[test]
+    fn both_engines_read_and_write_a_real_file() {
+        let short = Duration::from_millis(200);
+        let one = Pattern { read_share: 0.5, ramp: Duration::ZERO, lasts: short, ..Pattern::random_reads(4096, 8) };
+        for engine in [Kind::Best, Kind::Threads] {
+            let outcome = measure(engine, &one);
+            let tally = &outcome.tally;
+            assert!(tally.reads.requests > 0 && tally.writes.requests > 0, "{engine:?}: {tally:?}");
+            assert_eq!(tally.reads.bytes, tally.reads.requests * 4096);
+            assert!(tally.errors.is_empty() && tally.short == 0, "{:?}", tally.errors);
+            assert_eq!(outcome.lanes, 2);
+            assert!(engine == Kind::Best || outcome.engine == "threads");
+        }
+    }
+
+    #[test]
+    fn jobs_run_at_the_same_time_and_are_counted_apart() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let take = Take { bytes: Some(8 << 20), writes: true, ..Take::default() };
+        let target = |name: &str| Target::take(&folder.path().join(name), &take, &mut |_, _| true).unwrap();
+        let (one, two) = (target("one"), target("two"));
+        let lasts = Duration::from_secs(60);
+        let bytes = Some(1 << 20);
+        let reads = Pattern { ramp: Duration::ZERO, lasts, most_bytes: bytes, ..Pattern::random_reads(4096, 2) };
+        let writes = Pattern { read_share: 0.0, sizes: vec![(8192, 1.0)], ..reads.clone() };
+        let jobs = [
+            Job { pattern: &reads, target: &one, after: Duration::ZERO },
+            Job { pattern: &writes, target: &two, after: Duration::from_millis(600) },
+        ];
+        let making = Making { engine: Kind::Best, lanes: 2, brake: None, stop: Arc::default() };
+        let done = run_jobs(&jobs, &making, &mut |_, _| {}).unwrap();
+        let counts = |o: &Outcome| (o.tally.reads.requests, o.tally.writes.requests);
+        assert_eq!([counts(&done.each[0]), counts(&done.each[1])], [(256, 0), (0, 128)]);
+        let all = done.all.unwrap();
+        assert_eq!((counts(&all), all.tally.writes.bytes, all.lanes), ((256, 128), 1 << 20, 2));
+        // the second is counted where it stood in time
+        assert!((0.6..60.0).contains(&all.seconds), "{}", all.seconds);
+        assert!(all.tally.slices.len() > 6, "{:?}", all.tally.slices);
+        assert_eq!(all.tally.slices.iter().map(|s| s.0).sum::<u64>(), 384);
+        assert!(done.each[0].cpu_s.is_nan() && all.cpu_s.is_finite());
+    }
+
+    #[test]
+    fn a_run_ends_when_all_was_asked_for() {
+        let bytes = 1 << 20;
+        let one = Pattern {
+            most_bytes: Some(bytes),
+            ramp: Duration::ZERO,
+            lasts: Duration::from_secs(60),
+            ..Pattern::random_reads(4096, 4)
+        };
+        let outcome = measure(Kind::Best, &one);
+        assert_eq!(outcome.tally.reads.bytes, bytes);
+        assert!(outcome.seconds < 30.0, "{}", outcome.seconds);
+    }
+
+    #[test]
+    fn a_pace_is_dealt_out_whole() {
+        let depths = |depth, lanes| -> Vec<u32> {
+            let one = |p: Pace| if let Pace::Closed { depth } = p { depth } else { 0 };
+            shares(&Pace::Closed { depth }, lanes).into_iter().map(one).collect()
+        };
+        assert_eq!(depths(7, 2), [4, 3]);
+        assert_eq!(depths(1, 8), [1]);
+    }
+
+    #[test]
+    fn a_pattern_that_does_not_fit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let take = Take { bytes: Some(1 << 20), ..Take::default() };
+        let target = Target::take(&folder.path().join("p"), &take, &mut |_, _| true).unwrap();
+        let making = Making { engine: Kind::Best, lanes: 1, brake: None, stop: Arc::default() };
+        for (pattern, expected) in [
+            (Pattern { sizes: vec![(1000, 1.0)], ..Pattern::random_reads(4096, 1) }, "sector"),
+            (Pattern { sizes: vec![(4 << 20, 1.0)], ..Pattern::random_reads(4096, 1) }, "does not fit"),
+            (Pattern::random_reads(4096, 0), "depth"),
+        ] {
+            let said = run(&target, &pattern, &making, &mut |_, _| {}).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+}

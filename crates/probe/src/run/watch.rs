@@ -1,0 +1,74 @@
+//! Processor time and the kernel's counts while measuring goes on.
+
+use std::time::Duration;
+
+use diskwright_counters::live::{Options as LiveOptions, Roots, Sampler, SystemClock};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Kernel, Outcome};
+
+/// How often progress is told.
+const BEAT: Duration = Duration::from_millis(200);
+
+/// Looks at processor time and the kernel's counts when measuring begins and ends.
+pub(super) struct Watch {
+    sampler: Sampler,
+    begun: Option<Duration>,
+    ended: Option<Duration>,
+    kernel: Kernel,
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
+}
+
+impl Watch {
+    pub(super) fn start() -> Watch {
+        let options = LiveOptions { processes: false, filesystems: false, cgroups: false, ..LiveOptions::default() };
+        let sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+        Watch { sampler, begun: None, ended: None, kernel: Kernel::default() }
+    }
+
+    /// How long to wait until there is something to look at.
+    pub(super) fn nap(&self, now: Duration, from: Duration, whole: Duration) -> Duration {
+        let next = if self.begun.is_none() { from } else { whole };
+        next.saturating_sub(now).min(BEAT).max(Duration::from_millis(1))
+    }
+
+    pub(super) fn look(&mut self, now: Duration, from: Duration, whole: Duration) {
+        if self.begun.is_none() && now >= from {
+            self.sampler.tick();
+            self.begun = Some(processor_time());
+        }
+        if self.begun.is_some() && self.ended.is_none() && now >= whole {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.ended = Some(processor_time());
+        self.sampler.tick();
+        let (schema, row) = (self.sampler.schema(), self.sampler.row());
+        let of = |counter: &str| {
+            let column = schema.column(counter, "")?;
+            Some(row[column] * schema.series[column].scale).filter(|v| v.is_finite())
+        };
+        let disk = || Some(of("interrupts.total")? - of("interrupts.clock")? - of("interrupts.network")?);
+        self.kernel = Kernel {
+            seconds: self.sampler.stamp().elapsed_ns as f64 * 1e-9,
+            interrupts: disk(),
+            all_interrupts: of("interrupts.total"),
+            context_switches: of("system.context_switches"),
+        };
+    }
+
+    pub(super) fn finish(mut self, outcome: &mut Outcome) {
+        if self.begun.is_some() && self.ended.is_none() {
+            self.end();
+        }
+        let (begun, ended) = (self.begun.unwrap_or_default(), self.ended.unwrap_or_default());
+        outcome.cpu_s = ended.saturating_sub(begun).as_secs_f64();
+        outcome.kernel = self.kernel;
+    }
+}
