@@ -3,14 +3,15 @@
 //! or in use is never written to, and one that carries anything only when its
 //! name was typed behind `--destroy-data-on`.
 
-use std::fs;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 
-use diskwright_counters::live::{Roots, mountinfo};
-use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor};
+use diskwright_counters::live::Roots;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::signature;
+use crate::usage::{self, Number};
 
 /// What was found out about a block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,81 +96,39 @@ pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Said) -> Resu
     }
 }
 
-/// Looks at a block device from all sides.
+/// Looks at a block device from all sides: an open one, so that nobody puts
+/// another in its place meanwhile.
+#[must_use]
+pub fn inspect(roots: &Roots, file: &OwnedFd, number: Number, bytes: u64) -> Findings {
+    let mut findings = Findings { in_use: usage::of_device(roots, number), carries: Vec::new() };
+    if findings.in_use.is_empty() && matches!(claim(file, OFlags::RDONLY), Err(Errno::BUSY)) {
+        findings.in_use.push("the kernel does not give it exclusively".to_owned());
+    }
+    let parts = usage::with_partitions(roots, number);
+    findings.carries.extend(parts.into_iter().skip(1).map(|(_, name)| format!("the partition {name}")));
+    match signature::find(file, bytes) {
+        Ok(marks) => findings.carries.extend(marks.into_iter().map(str::to_owned)),
+        // a device that fails can still be measured by reading
+        Err(error) => findings.carries.push(format!("what cannot be read ({error})")),
+    }
+    findings
+}
+
+/// Takes a block device for ourselves alone: the kernel gives it so only where
+/// nobody else has it so (filesystems, arrays, device mapper and swap all do),
+/// and as long as we have it, none of them gets it.
 ///
 /// # Errors
-/// When it cannot be opened or read.
-pub fn inspect(roots: &Roots, path: &Path, bytes: u64) -> std::io::Result<Findings> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let number = fstat(&file)?.st_rdev;
-    let number = (u64::from(major(number)), u64::from(minor(number)));
-    let mut findings = Findings { in_use: uses(roots, number), carries: Vec::new() };
-    findings.in_use.extend(exclusively(path));
-    findings.carries.extend(partitions(roots, number));
-    findings.carries.extend(signature::find(&file, bytes)?.into_iter().map(str::to_owned));
-    Ok(findings)
+/// `EBUSY` where somebody has it; what the system says otherwise.
+pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The kernel gives a block device exclusively only where nobody else has it
-/// so: filesystems, arrays, device mapper and swap all do.
-fn exclusively(path: &Path) -> Option<String> {
-    let opened: rustix::io::Result<OwnedFd> =
-        rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
-    matches!(opened, Err(rustix::io::Errno::BUSY)).then(|| "the kernel does not give it exclusively".to_owned())
-}
-
-fn sys(roots: &Roots, number: (u64, u64)) -> PathBuf {
-    roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))
-}
-
-/// Who uses the device or one of its partitions.
-fn uses(roots: &Roots, number: (u64, u64)) -> Vec<String> {
-    let mut found = Vec::new();
-    let mounts = fs::read(roots.at("/proc/self/mountinfo")).map(|text| mountinfo::parse(&text)).unwrap_or_default();
-    let swaps = fs::read_to_string(roots.at("/proc/swaps")).unwrap_or_default();
-    for (number, name) in with_partitions(roots, number) {
-        for mount in mounts.iter().filter(|m| m.device == number) {
-            found.push(format!("{name} is mounted on {}", mount.point));
-        }
-        // btrfs and the like show a made-up number and the device as the source
-        let source = format!("/dev/{name}");
-        for mount in mounts.iter().filter(|m| m.device != number && m.source == source) {
-            found.push(format!("{name} is mounted on {}", mount.point));
-        }
-        if swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(&source)) {
-            found.push(format!("{name} is swap"));
-        }
-        let holders = fs::read_dir(sys(roots, number).join("holders")).into_iter().flatten().flatten();
-        for holder in holders {
-            found.push(format!("{name} is held by {}", holder.file_name().to_string_lossy()));
-        }
-    }
-    found.dedup();
-    found
-}
-
-fn partitions(roots: &Roots, number: (u64, u64)) -> Vec<String> {
-    with_partitions(roots, number).into_iter().skip(1).map(|(_, name)| format!("the partition {name}")).collect()
-}
-
-/// The device and its partitions: numbers and kernel names.
-fn with_partitions(roots: &Roots, number: (u64, u64)) -> Vec<((u64, u64), String)> {
-    let folder = sys(roots, number);
-    let own = fs::canonicalize(&folder).ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
-    let mut all = vec![(number, own.unwrap_or_else(|| format!("{}:{}", number.0, number.1)))];
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let text = fs::read(entry.path().join("dev")).unwrap_or_default();
-        let is_partition = entry.path().join("partition").exists();
-        if let (true, Some(number)) = (is_partition, mountinfo::device_number(text.trim_ascii())) {
-            all.push((number, entry.file_name().to_string_lossy().into_owned()));
-        }
-    }
-    all
-}
-
-/// Whether an open file is a block device.
-pub fn is_block(mode: u32) -> bool {
-    FileType::from_raw_mode(mode) == FileType::BlockDevice
+/// A path by which an open file is opened once more, whatever its name leads
+/// to by now, and even where it has none.
+#[must_use]
+pub fn again(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 #[cfg(test)]
@@ -198,37 +157,5 @@ mod tests {
         assert!(matches!(allow(name, &marked, true, &said(false, Some("sda"))), Err(Refusal::OtherName { .. })));
         // in use: no word helps
         assert!(matches!(allow(name, &mounted, true, &said(true, Some(name))), Err(Refusal::InUse { .. })));
-    }
-
-    /// A made-up machine: sda with sda1, which an array holds, and sdb.
-    fn machine() -> (tempfile::TempDir, Roots) {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |path: &str| folder.path().join(path);
-        let write = |path: &str, text: &str| {
-            fs::create_dir_all(at(path).parent().unwrap()).unwrap();
-            fs::write(at(path), text).unwrap();
-        };
-        write("sys/dev/block/8:0/sda1/dev", "8:1\n");
-        write("sys/dev/block/8:0/sda1/partition", "1\n");
-        write("sys/dev/block/8:1/holders/md0", "");
-        write("sys/dev/block/8:16/dev", "8:16\n");
-        write("proc/swaps", "Filename Type Size Used Priority\n/dev/8:32 partition 1 0 -2\n");
-        write(
-            "proc/self/mountinfo",
-            "30 1 8:16 / /data rw - xfs /dev/sdb rw\n31 1 0:40 / /b rw - btrfs /dev/8:48 rw\n",
-        );
-        let roots = Roots::under(folder.path());
-        (folder, roots)
-    }
-
-    #[test]
-    fn mounts_holders_swap_and_partitions_are_seen() {
-        let (_folder, roots) = machine();
-        assert_eq!(uses(&roots, (8, 0)), ["sda1 is held by md0"]);
-        assert_eq!(partitions(&roots, (8, 0)), ["the partition sda1"]);
-        assert_eq!(uses(&roots, (8, 16)), ["8:16 is mounted on /data"]);
-        assert_eq!(uses(&roots, (8, 32)), ["8:32 is swap"]);
-        assert_eq!(uses(&roots, (8, 48)), ["8:48 is mounted on /b"]);
-        assert!(uses(&roots, (8, 64)).is_empty());
     }
 }

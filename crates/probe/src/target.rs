@@ -1,24 +1,31 @@
 //! What is measured: a file, made and filled by us where it is not there, or a
-//! block device. A file that we made goes away with the [`Target`].
+//! block device. It is opened once, and what a run opens later is that very
+//! file, whatever its name leads to by then. A file that we made has no name
+//! where the filesystem can do that (so nothing is left even of a probe that
+//! was killed), and goes away with the [`Target`] otherwise.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, Metadata};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use diskwright_counters::live::Roots;
-use rustix::fs::{FileType, Mode, OFlags, fstatvfs, ioctl_blksszget, major, minor};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags, fstatvfs, ioctl_blksszget, major, minor, statx};
+use rustix::io::Errno;
 
-use crate::draw::Dice;
 use crate::error::ProbeError;
-use crate::guard::{self, Findings, Said};
+use crate::fill::{self, STEP};
+use crate::guard::{self, Findings, Said, again};
+use crate::usage::{self, Number};
 
 /// Size of a file that is made, where nobody says.
 pub const USUAL_BYTES: u64 = 1 << 30;
 /// At most this share of the free space is filled.
 const MOST_OF_FREE: f64 = 0.5;
-/// A write while filling, bytes.
-const FILL: usize = 1 << 20;
+/// Holes of a file are looked for in so many pieces at most.
+const MOST_PIECES: usize = 100_000;
+/// A file with more than this share of holes is said to have them.
+const FEW_HOLES: f64 = 0.01;
 
 /// What is measured.
 #[derive(Debug)]
@@ -26,18 +33,42 @@ pub struct Target {
     /// As the user wrote it.
     pub name: String,
     path: PathBuf,
+    /// What runs open again; for a device that is written to, ours alone.
+    file: OwnedFd,
     /// Bytes that may be touched.
     pub bytes: u64,
     /// Smallest unit of direct I/O, bytes.
     pub sector: u64,
     /// The device or the one below the file: major and minor, 0 where there is none.
-    pub device: (u64, u64),
+    pub device: Number,
     /// It is a block device.
     pub is_device: bool,
     /// What was found out about a device.
     pub findings: Findings,
+    /// What to know before believing the numbers, a sentence each.
+    pub cautions: Vec<String>,
     made: bool,
-    keep: bool,
+    /// A file that was made, has a name and goes away with this.
+    named: Option<Named>,
+}
+
+/// The name of a file that goes away when this is dropped.
+#[derive(Debug)]
+struct Named {
+    path: PathBuf,
+    /// Device and inode: another file of that name is not ours.
+    identity: (u64, u64),
+    stays: bool,
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let is_it = |m: Metadata| (m.dev(), m.ino()) == self.identity;
+        if !self.stays && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
+            // nobody is left to be told
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// How to take a target.
@@ -47,10 +78,23 @@ pub struct Take {
     pub writes: bool,
     /// What the user said about devices and files that hold something.
     pub said: Said,
-    /// Size of a file to make; [`USUAL_BYTES`] otherwise.
+    /// Size of a file to make, [`USUAL_BYTES`] otherwise; of what is there
+    /// already only so much is touched, from its start.
     pub bytes: Option<u64>,
     /// Leave a file that was made.
     pub keep: bool,
+    /// Through the page cache, so that direct I/O is not needed.
+    pub buffered: bool,
+}
+
+fn wrong(name: &str, because: impl Into<String>) -> ProbeError {
+    ProbeError::Target { target: name.to_owned(), because: because.into() }
+}
+
+/// The place where something is named in a sentence: what was tried, and what
+/// the system said.
+fn io<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> ProbeError {
+    move |error| ProbeError::io(name, what, error)
 }
 
 impl Target {
@@ -63,30 +107,29 @@ impl Target {
     /// when the system refuses.
     pub fn take(path: &Path, take: &Take, filled: &mut dyn FnMut(u64, u64) -> bool) -> Result<Target, ProbeError> {
         let name = path.display().to_string();
-        let wrong = |because: &str| ProbeError::Target { target: name.clone(), because: because.into() };
         let found = match fs::metadata(path) {
             Ok(found) => found,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make(path, &name, take, filled),
             Err(e) => return Err(ProbeError::io(&name, "cannot be looked at", e)),
         };
-        let kind = found.file_type();
-        if kind.is_dir() {
-            return Err(wrong("a folder; name a file in it that is not there yet, and it is made, filled and removed"));
+        // only opened when it is known to be harmless: opening a tape winds it back
+        if let Some(because) = unfit(&found) {
+            return Err(wrong(&name, because));
         }
-        if kind.is_file() {
-            return existing(path, &name, take, found.len());
+        let file = fs::File::open(path).map_err(io(&name, "cannot be opened"))?;
+        let opened = file.metadata().map_err(io(&name, "cannot be looked at"))?;
+        if (opened.dev(), opened.ino(), opened.rdev()) != (found.dev(), found.ino(), found.rdev()) {
+            return Err(wrong(&name, "it is another file now than a moment ago"));
         }
-        use std::os::unix::fs::FileTypeExt;
-        if kind.is_block_device() {
-            return device(path, &name, take);
-        }
-        Err(wrong(match () {
-            () if kind.is_char_device() => {
-                "a character device (a terminal, a tape, a raw device): only files and block devices are measured"
+        let of_what = if found.is_file() { existing } else { device };
+        let mut target = of_what(path, &name, take, file.into(), &opened)?;
+        if let Some(bytes) = take.bytes {
+            if bytes > target.bytes {
+                return Err(wrong(&name, format!("{bytes} bytes are asked for, and it has {}", target.bytes)));
             }
-            () if kind.is_fifo() || kind.is_socket() => "a pipe or socket: only files and block devices are measured",
-            () => "neither a file nor a block device",
-        }))
+            target.bytes = bytes;
+        }
+        Ok(target)
     }
 
     /// Opens it for a run.
@@ -102,16 +145,7 @@ impl Target {
         if dsync {
             flags |= OFlags::DSYNC;
         }
-        rustix::fs::open(&self.path, flags, Mode::empty()).map_err(|e| {
-            let what = match e {
-                rustix::io::Errno::INVAL if !buffered => {
-                    "the filesystem knows no direct I/O; --buffered measures its cache"
-                }
-                rustix::io::Errno::ROFS => "is read-only",
-                _ => "cannot be opened",
-            };
-            ProbeError::io(&self.name, what, e)
-        })
+        rustix::fs::open(again(&self.file), flags, Mode::empty()).map_err(|e| not_opened(&self.name, e, buffered))
     }
 
     /// True for a file that was made for this.
@@ -119,74 +153,173 @@ impl Target {
         self.made
     }
 
-    /// Where it lies.
+    /// Where it lies, or would lie if it had a name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Target {
-    fn drop(&mut self) {
-        if self.made && !self.keep {
-            // nobody is left to be told
-            let _ = fs::remove_file(&self.path);
+/// Why something is not measured at all.
+fn unfit(found: &Metadata) -> Option<&'static str> {
+    let kind = found.file_type();
+    if kind.is_dir() {
+        Some("a folder; name a file in it that is not there yet, and it is made, filled and removed")
+    } else if kind.is_char_device() {
+        Some("a character device (a terminal, a tape, a raw device): only files and block devices are measured")
+    } else if kind.is_fifo() || kind.is_socket() {
+        Some("a pipe or socket: only files and block devices are measured")
+    } else if kind.is_file() && found.len() == 0 {
+        Some("an empty file; remove it, and one is made, filled and removed")
+    } else {
+        None
+    }
+}
+
+fn not_opened(name: &str, error: Errno, buffered: bool) -> ProbeError {
+    let what = match error {
+        Errno::INVAL | Errno::OPNOTSUPP if !buffered => {
+            "the filesystem knows no direct I/O; --buffered measures its cache"
+        }
+        Errno::ROFS => "is read-only, and cannot be written to",
+        Errno::TXTBSY => "is in use, as a running program or as swap, and cannot be written to",
+        Errno::BUSY => "is in use, and cannot be opened to write",
+        _ => "cannot be opened",
+    };
+    ProbeError::io(name, what, error)
+}
+
+fn number(packed: u64) -> Number {
+    (u64::from(major(packed)), u64::from(minor(packed)))
+}
+
+fn device(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata) -> Result<Target, ProbeError> {
+    let roots = Roots::default();
+    let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io(name, "has no size"))?;
+    if bytes == 0 {
+        return Err(wrong(name, "has no medium: its size is 0"));
+    }
+    let sector = ioctl_blksszget(&file).map_or(512, u64::from);
+    let device = number(found.rdev());
+    let read_only = fs::read_to_string(usage::sys(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
+    if take.writes && read_only {
+        return Err(wrong(name, "the device is read-only; only suites that read can measure it"));
+    }
+    let findings = guard::inspect(&roots, &file, device, bytes);
+    guard::allow(name, &findings, take.writes, &take.said)?;
+    let file = if take.writes {
+        // as long as we have it, nobody mounts it
+        guard::claim(&file, OFlags::RDWR).map_err(|e| not_opened(name, e, true))?
+    } else {
+        file
+    };
+    let mut target = Target::of(path, name, file, bytes, sector, device);
+    (target.is_device, target.findings) = (true, findings);
+    Ok(target)
+}
+
+/// A file that was there: reading is harmless, writing destroys it.
+fn existing(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadata) -> Result<Target, ProbeError> {
+    let bytes = found.len();
+    let mut findings = Findings::default();
+    let ours = fill::is_ours(&file, bytes).unwrap_or(false);
+    findings.carries.push(if ours {
+        "a file that an earlier probe filled and left; it can be removed".into()
+    } else {
+        "a file that was there before".into()
+    });
+    if found.nlink() > 1 {
+        findings.carries.push(format!("it has {} names (hard links)", found.nlink()));
+    }
+    if take.writes {
+        findings.in_use = usage::of_file(&Roots::default(), found);
+    }
+    guard::allow(name, &findings, take.writes, &take.said)?;
+    let mut target = of_file(path, name, file, bytes, take.buffered)?;
+    if take.writes {
+        // now, and not after half of the suite
+        drop(target.open(true, take.buffered, false)?);
+    }
+    target.findings = findings;
+    target.cautions.extend(holes(&target.file, bytes));
+    Ok(target)
+}
+
+impl Target {
+    fn of(path: &Path, name: &str, file: OwnedFd, bytes: u64, sector: u64, device: Number) -> Target {
+        let (name, path) = (name.to_owned(), path.to_owned());
+        let (findings, cautions) = (Findings::default(), Vec::new());
+        Target {
+            name,
+            path,
+            file,
+            bytes,
+            sector,
+            device,
+            is_device: false,
+            findings,
+            cautions,
+            made: false,
+            named: None,
         }
     }
 }
 
-fn device(path: &Path, name: &str, take: &Take) -> Result<Target, ProbeError> {
-    let io = |what, e: rustix::io::Errno| ProbeError::io(name, what, e);
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| io("cannot be opened", e))?;
-    let bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(|e| io("has no size", e))?;
-    let number = rustix::fs::fstat(&file).map_err(|e| io("cannot be looked at", e))?.st_rdev;
-    let sector = ioctl_blksszget(&file).map_or(512, u64::from);
-    if bytes == 0 {
-        return Err(ProbeError::Target { target: name.into(), because: "has no medium: its size is 0".into() });
+fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -> Result<Target, ProbeError> {
+    let found = rustix::fs::fstat(&file).map_err(io(name, "cannot be looked at"))?;
+    let device = number(found.st_dev);
+    let told = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    // kernels before 6.1 and many filesystems do not tell what direct I/O needs
+    let told = told.filter(|t| t.stx_mask & StatxFlags::DIOALIGN.bits() != 0).map(|t| t.stx_dio_offset_align);
+    if told == Some(0) && !buffered {
+        return Err(not_opened(name, Errno::INVAL, false));
     }
-    let findings =
-        guard::inspect(&Roots::default(), path, bytes).map_err(|e| ProbeError::io(name, "cannot be looked at", e))?;
-    guard::allow(name, &findings, take.writes, &take.said)?;
-    let device = (u64::from(major(number)), u64::from(minor(number)));
-    let (name, path) = (name.to_owned(), path.to_owned());
-    Ok(Target { name, path, bytes, sector, device, is_device: true, findings, made: false, keep: true })
-}
-
-/// A file that was there: reading is harmless, writing destroys it.
-fn existing(path: &Path, name: &str, take: &Take, bytes: u64) -> Result<Target, ProbeError> {
-    if bytes == 0 {
-        return Err(ProbeError::Target { target: name.into(), because: "an empty file".into() });
-    }
-    let carries = vec!["a file that was there before".to_owned()];
-    let findings = Findings { in_use: Vec::new(), carries };
-    guard::allow(name, &findings, take.writes, &take.said)?;
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| ProbeError::io(name, "cannot be opened", e))?;
-    let mut target = of_file(path, name, &file, bytes)?;
-    target.findings = findings;
+    let sector = told.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
+    let mut target = Target::of(path, name, file, bytes, sector, device);
+    target.cautions.extend(filesystem(&target.file).map(str::to_owned));
+    // a filesystem without direct I/O says so when it is asked, better now than after filling
+    drop(target.open(false, buffered, false)?);
     Ok(target)
 }
 
-fn of_file(path: &Path, name: &str, file: &OwnedFd, bytes: u64) -> Result<Target, ProbeError> {
-    let found = rustix::fs::fstat(file).map_err(|e| ProbeError::io(name, "cannot be looked at", e))?;
-    let device = (u64::from(major(found.st_dev)), u64::from(minor(found.st_dev)));
-    Ok(Target {
-        name: name.to_owned(),
-        path: path.to_owned(),
-        bytes,
-        // what a filesystem needs is not told everywhere; its block always does
-        sector: direct_unit(&Roots::default(), device),
-        device,
-        is_device: FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice,
-        findings: Findings::default(),
-        made: false,
-        keep: true,
+/// What a filesystem does with direct I/O that is not what it says. The
+/// numbers are those of statfs(2).
+fn filesystem(file: &OwnedFd) -> Option<&'static str> {
+    match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
+        0x0102_1994 | 0x8584_58f6 => Some("the file lies in memory (tmpfs): this measures memory, and no disk"),
+        0x9123_683e => Some(
+            "btrfs copies on every write, and sends direct writes to files with checksums through the page cache: \
+             writes here measure that too (chattr +C on the folder turns both off)",
+        ),
+        0x2fc1_2fc1 => Some("ZFS may answer direct reads from its own cache"),
+        0x6573_5546 => Some("behind FUSE it is for the serving program to say whether its cache answers"),
+        0x6969 | 0xff53_4d42 | 0xfe53_4d42 => {
+            Some("the file lies on another machine: its cache answers too, and the network is part of every number")
+        }
+        _ => None,
+    }
+}
+
+/// A sentence about the holes of a file: reading them asks no disk.
+fn holes(file: &OwnedFd, bytes: u64) -> Option<String> {
+    let (mut at, mut data) = (0, 0);
+    for _ in 0..MOST_PIECES {
+        let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(at)) else { break };
+        at = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
+        data += at.min(bytes).saturating_sub(from);
+        if at >= bytes {
+            break;
+        }
+    }
+    let share = 1.0 - data as f64 / bytes as f64;
+    (share > FEW_HOLES).then(|| {
+        let percent = (share * 100.0).round();
+        format!("{percent:.0} % of the file is holes or was never written: reading that asks no disk")
     })
 }
 
 /// The logical sector of the disk below a file, 512 where it is not shown.
-fn direct_unit(roots: &Roots, device: (u64, u64)) -> u64 {
-    let folder = roots.at(&format!("/sys/dev/block/{}:{}", device.0, device.1));
+fn direct_unit(roots: &Roots, device: Number) -> u64 {
+    let folder = usage::sys(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
     // a partition's queue is its disk's
     let unit =
@@ -195,44 +328,63 @@ fn direct_unit(roots: &Roots, device: (u64, u64)) -> u64 {
 }
 
 fn make(path: &Path, name: &str, take: &Take, filled: &mut dyn FnMut(u64, u64) -> bool) -> Result<Target, ProbeError> {
-    let io = |what: &'static str| move |e: std::io::Error| ProbeError::io(name, what, e);
-    let mut file = fs::File::options().write(true).create_new(true).open(path).map_err(io("cannot be made"))?;
-    // from here on it goes away whatever happens
-    let handle = OwnedFd::from(file.try_clone().map_err(io("cannot be opened"))?);
-    let mut target = of_file(path, name, &handle, 0)?;
-    (target.made, target.keep) = (true, take.keep);
-    let room = fstatvfs(&file).map_err(|e| ProbeError::io(name, "its filesystem cannot be looked at", e))?;
+    let (file, named) = match nameless(path).filter(|_| !take.keep) {
+        Some(file) => (file, None),
+        None => {
+            let made = fs::File::options().read(true).write(true).create_new(true).open(path);
+            let made = made.map_err(io(name, "cannot be made"))?;
+            let found = made.metadata().map_err(io(name, "cannot be looked at"))?;
+            // from here on it goes away whatever happens, also when this program stands in another folder by then
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            (made.into(), Some(Named { path, identity: (found.dev(), found.ino()), stays: false }))
+        }
+    };
+    let bytes = room(name, &file, take.bytes)?;
+    let mut target = of_file(path, name, file, bytes, take.buffered)?;
+    (target.made, target.named) = (true, named);
+    let whole = fill::fill(&target.file, bytes, filled).map_err(io(name, "cannot be filled"))?;
+    if !whole {
+        return Err(wrong(name, "interrupted while it was filled; nothing is left of it"));
+    }
+    if take.keep {
+        // it is whole now, and its user wants it
+        if let Some(named) = &mut target.named {
+            named.stays = true;
+        }
+    }
+    Ok(target)
+}
+
+/// A file that has no name, in the folder where it would be.
+fn nameless(path: &Path) -> Option<OwnedFd> {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()
+}
+
+/// How large a file is made: as asked for, or the usual size, and at most half
+/// of what is free.
+fn room(name: &str, file: &OwnedFd, asked: Option<u64>) -> Result<u64, ProbeError> {
+    let room = fstatvfs(file).map_err(io(name, "its filesystem cannot be looked at"))?;
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let most = (free as f64 * MOST_OF_FREE) as u64;
-    let bytes = match take.bytes {
+    let bytes = match asked {
         Some(bytes) if bytes > most => {
             let because = format!("{bytes} bytes asked for, {free} are free, and at most half of that is filled");
-            return Err(ProbeError::Target { target: name.into(), because });
+            return Err(wrong(name, because));
         }
         Some(bytes) => bytes,
         None => USUAL_BYTES.min(most),
-    } / FILL as u64
-        * FILL as u64;
+    } / STEP as u64
+        * STEP as u64;
     if bytes == 0 {
-        let because = format!("a file of at least 1 MiB is needed, and half of the free space is {most} bytes");
-        return Err(ProbeError::Target { target: name.into(), because });
+        let what = match asked {
+            Some(asked) => format!("{asked} bytes are asked for"),
+            None => format!("half of the free space is {most} bytes"),
+        };
+        return Err(wrong(name, format!("a file of at least 1 MiB is needed, and {what}")));
     }
-    let mut dice = Dice::new(bytes, u64::MAX);
-    let mut buffer = vec![0u8; FILL];
-    for done in 0..bytes / FILL as u64 {
-        for word in buffer.chunks_exact_mut(8) {
-            word.copy_from_slice(&dice.bits().to_ne_bytes());
-        }
-        file.write_all(&buffer).map_err(io("cannot be filled"))?;
-        if !filled((done + 1) * FILL as u64, bytes) {
-            return Err(ProbeError::Target { target: name.into(), because: "interrupted while it was filled".into() });
-        }
-    }
-    file.sync_all().map_err(io("cannot be filled"))?;
-    // what was just written must not be answered from memory in a buffered run
-    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-    target.bytes = bytes;
-    Ok(target)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -250,13 +402,67 @@ mod tests {
         let asked = Take { bytes: Some(3 << 20), writes: true, ..Take::default() };
         let target = take(&path, &asked).unwrap();
         assert_eq!(target.bytes, 3 << 20);
-        let bytes = fs::read(&path).unwrap();
-        // nothing repeats
-        assert_ne!(bytes[..FILL], bytes[FILL..2 * FILL]);
+        // nothing can be seen of it, but what runs open is there and nothing in it repeats
+        let mut bytes = vec![0; 3 << 20];
+        let file = fs::File::from(target.open(true, true, false).unwrap());
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
+        assert_ne!(bytes[..STEP], bytes[STEP..2 * STEP]);
+        assert_eq!(target.findings, Findings::default());
         drop(target);
         assert!(!path.exists());
-        drop(take(&path, &Take { keep: true, ..asked }).unwrap());
+        drop(take(&path, &Take { keep: true, ..asked.clone() }).unwrap());
         assert!(path.exists());
+        let said = take(&path, &asked).unwrap_err();
+        assert!(said.contains("an earlier probe filled"), "{said}");
+    }
+
+    #[test]
+    fn another_file_of_that_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("probe.dat");
+        fs::write(&path, "ours").unwrap();
+        let found = fs::metadata(&path).unwrap();
+        let named = || Named { path: path.clone(), identity: (found.dev(), found.ino()), stays: false };
+        fs::rename(&path, folder.path().join("elsewhere")).unwrap();
+        fs::write(&path, "another").unwrap();
+        drop(named());
+        assert_eq!(fs::read(&path).unwrap(), b"another");
+        fs::rename(folder.path().join("elsewhere"), &path).unwrap();
+        drop(named());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn holes_links_and_sizes_are_said() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("data");
+        fs::write(&path, vec![1; 1 << 20]).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(4 << 20).unwrap();
+        let target = take(&path, &Take::default()).unwrap();
+        assert!(target.cautions.iter().any(|c| c.contains("75 % of the file is holes")), "{:?}", target.cautions);
+        assert_eq!(take(&path, &Take { bytes: Some(1 << 20), ..Take::default() }).unwrap().bytes, 1 << 20);
+        let said = take(&path, &Take { bytes: Some(8 << 20), ..Take::default() }).unwrap_err();
+        assert!(said.contains("8388608 bytes are asked for, and it has 4194304"), "{said}");
+        fs::hard_link(&path, folder.path().join("second")).unwrap();
+        let said = take(&path, &Take { writes: true, ..Take::default() }).unwrap_err();
+        assert!(said.contains("2 names"), "{said}");
+    }
+
+    #[test]
+    fn a_file_that_others_use_is_not_written_to() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("data");
+        fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let name = path.display().to_string();
+        let destroy = Take { writes: true, said: Said { live: true, destroy: Some(name) }, ..Take::default() };
+        assert!(take(&path, &destroy).is_ok());
+        let reader = fs::File::open(&path).unwrap();
+        let mut other = std::process::Command::new("sleep").arg("60").stdin(reader).spawn().unwrap();
+        let said = take(&path, &destroy);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let said = said.unwrap_err();
+        assert!(said.contains("(sleep) has it open") && said.contains("in use"), "{said}");
     }
 
     #[test]

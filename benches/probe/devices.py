@@ -1,0 +1,110 @@
+"""Real block devices with a known truth, built on the lab's machine.
+
+A paced device is nbdkit's memory disk behind its delay filter on a Unix socket,
+mounted as a file by nbdfuse with sixteen connections and attached by losetup:
+the kernel's own block layer in front, a known service time behind. It serves
+about ten requests at once, so nothing here asks it for more than eight.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "lab"))
+sys.dont_write_bytecode = True
+
+from machine import Machine, Unavailable, need_root, read_text, wait_for, write_text  # noqa: E402
+from undo import uninterrupted  # noqa: E402
+
+# before everything that is not real-time: compilers beside us must not be measured
+REAL_TIME = ["chrt", "-f", "50"]
+ZRAM = "/sys/class/zram-control"
+
+
+class Devices(Machine):
+    """The bench's hands: everything made goes away with the `Undo`."""
+
+    def __init__(self, undo):
+        super().__init__(undo, 0, 0)
+        self.servers = {}
+
+    def paced(self, delay_ms, size_mib=1024, filters=(), options=()):
+        """A device that takes `delay_ms` for every request; its path in /dev."""
+        need_root("loop devices")
+        if not os.path.exists("/dev/fuse"):
+            raise Unavailable("no /dev/fuse, so no NBD export as a file")
+        base = os.path.join(self.folder, f"paced{self.made}")
+        socket, mount = base + ".socket", base + ".nbd"
+        names = [f"--filter={name}" for name in ("delay", *filters)]
+        delay = [f"rdelay={delay_ms}ms", f"wdelay={delay_ms}ms"] if delay_ms else []
+        server = self.start([*REAL_TIME, "nbdkit", "-f", "-U", socket, *names, "memory", f"{size_mib}M", *delay,
+                             *options])
+        wait_for(lambda: os.path.exists(socket), "nbdkit's socket")
+        open(mount, "w", encoding="ascii").close()
+        with uninterrupted():
+            self.start([*REAL_TIME, "nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
+            self.undo.push("run", "fusermount3", "-u", mount)
+        wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
+        device = self._attach(mount)
+        self.servers[device] = server.pid
+        return device
+
+    def loop_over(self, path):
+        """A loop device over a file, past the page cache."""
+        return self._attach(path)
+
+    def zram(self, size_mib=256):
+        """A compressed disk in memory, filled with what cannot be compressed."""
+        if not os.access(ZRAM, os.W_OK):
+            raise Unavailable("the kernel has no zram")
+        with uninterrupted():
+            number = read_text(os.path.join(ZRAM, "hot_add"))
+            # as a command, because those are tried again while the device is busy for a moment
+            self.undo.push("run", "sh", "-c", f"echo {number} > {ZRAM}/hot_remove")
+        write_text(f"/sys/block/zram{number}/disksize", str(size_mib << 20))
+        device = f"/dev/zram{number}"
+        self.fill(device, size_mib)
+        return device
+
+
+class Stalls:
+    """Stops a device's server for `lasts` seconds in every `period`, from its
+    entry to its end; the server always goes on afterwards."""
+
+    def __init__(self, pid, period, lasts):
+        self.pid, self.period, self.lasts = pid, period, lasts
+        self.over = threading.Event()
+        self.stalls = 0
+        self.thread = threading.Thread(target=self._work, daemon=True)
+
+    def _work(self):
+        next_at = time.monotonic() + self.period - self.lasts
+        while not self.over.wait(max(0.0, next_at - time.monotonic())):
+            os.kill(self.pid, signal.SIGSTOP)
+            self.stalls += 1
+            self.over.wait(self.lasts)
+            os.kill(self.pid, signal.SIGCONT)
+            next_at += self.period
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def versions():
+    """What the runs were made with."""
+    said = {}
+    for argv in (["fio", "--version"], ["nbdkit", "--version"], ["uname", "-r"]):
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        said[argv[0]] = done.stdout.strip()
+    return said

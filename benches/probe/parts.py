@@ -1,0 +1,196 @@
+"""The parts of the bench. Each builds its devices, measures, and gives a
+table, its raw runs, and what it holds to be wrong."""
+
+import os
+import statistics
+import sys
+
+from contenders import contenders
+from devices import Stalls, Unavailable
+from table import aligned
+
+# the goals: how far both may be apart, and how far a known time may be missed
+PACED, FAST, KNOWN = 0.03, 0.10, 0.05
+# a test beside compilers holds no more than this
+ROBUST = 0.30
+
+DEPTHS = (1, 4, 8)
+CORE = {
+    **{f"4k random read, depth {depth}": {"rw": "randread", "bs": "4k", "iodepth": depth} for depth in DEPTHS},
+    "64k sequential read, depth 1": {"rw": "read", "bs": "64k", "iodepth": 1},
+    "4k random write, depth 4": {"rw": "randwrite", "bs": "4k", "iodepth": 4},
+    "4k random, 70 % reads, depth 8": {"rw": "randrw", "rwmixread": 70, "bs": "4k", "iodepth": 8},
+}
+# a third of what the paced device does at depth 8, so that fio's late requests are few
+OPEN = {
+    "8k open loop, fixed rate": {"rw": "randread", "bs": "8k", "iodepth": 64, "rate_iops": 500},
+    "8k open loop, poisson": {"rw": "randread", "bs": "8k", "iodepth": 64, "rate_iops": 500,
+                              "rate_process": "poisson"},
+}
+MEASURES = ("requests_per_s", "mean_s", "p99_s")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def repeated(options, device, job, names=None):
+    """Runs of each contender, taking turns and turns at being first."""
+    both = contenders(options.program)
+    names = names or list(both)
+    runs = {name: [] for name in names}
+    for turn in range(options.repeats):
+        for name in names if turn % 2 == 0 else reversed(names):
+            runs[name].append(both[name](device, job, 0.5, options.seconds))
+    return runs
+
+
+def median(runs, measure):
+    values = [run[measure] for run in runs if run[measure] is not None]
+    return statistics.median(values) if values else float("nan")
+
+
+def compared(options, device, jobs, goal):
+    """A table of both over the jobs; `wrong` is what misses the goal."""
+    rows = [["pattern", "requests/s: fio", "ours", "apart", "mean: fio", "ours", "apart", "99 %: fio", "ours", "apart"]]
+    raw, wrong = {}, []
+    for name, job in jobs.items():
+        say(f"  {name}")
+        raw[name] = runs = repeated(options, device, job)
+        row = [name]
+        for measure in MEASURES:
+            theirs, ours = (median(runs[who], measure) for who in ("fio", "diskwright"))
+            apart = ours / theirs - 1
+            row += [shown(measure, theirs), shown(measure, ours), f"{apart:+.1%}"]
+            held = goal if not options.tiny else ROBUST
+            if abs(apart) > held and not (options.tiny and measure == "p99_s"):
+                wrong.append(f"{name}: {measure} is {apart:+.1%} apart, goal {held:.0%}")
+        rows.append(row)
+    return {"table": aligned(rows), "raw": raw, "wrong": wrong}
+
+
+def shown(measure, value):
+    return f"{value:,.0f}" if measure == "requests_per_s" else f"{value * 1e3:.3f} ms"
+
+
+def agreement_paced(devices, options):
+    """Both on a device of 2 ms, depth up to 8; goal within 3 %."""
+    device = devices.paced(2)
+    jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | OPEN
+    what = f"a paced device of 2 ms, medians of {options.repeats} runs of {options.seconds} s; goal {PACED:.0%}"
+    return {"what": what} | compared(options, device, jobs, PACED)
+
+
+def agreement_fast(devices, options):
+    """Both on this machine's disk, past the page cache; goal within 10 %."""
+    path, disk = devices.real_file(64 if options.tiny else 1024)
+    jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | faster(OPEN)
+    what = f"a written file on {disk}, direct; goal {FAST:.0%}"
+    return {"what": what} | compared(options, path, jobs, FAST)
+
+
+def agreement_loop(devices, options):
+    """Both on a loop device over such a file; goal within 10 %."""
+    path, disk = devices.real_file(64 if options.tiny else 1024)
+    device = devices.loop_over(path)
+    jobs = {"4k random read, depth 8": CORE["4k random read, depth 8"]} if options.tiny else CORE
+    return {"what": f"a loop device over a file on {disk}; goal {FAST:.0%}"} | compared(options, device, jobs, FAST)
+
+
+def agreement_memory(devices, options):
+    """Both on a compressed disk in memory (zram); goal within 10 %."""
+    device = devices.zram(32 if options.tiny else 256)
+    jobs = {"4k random read, depth 8": CORE["4k random read, depth 8"]} if options.tiny else CORE
+    return {"what": f"zram with incompressible data; goal {FAST:.0%}"} | compared(options, device, jobs, FAST)
+
+
+def faster(jobs):
+    return {name: job | {"rate_iops": 4 * job["rate_iops"]} for name, job in jobs.items()}
+
+
+def known_times(devices, options):
+    """Service times of 1 to 20 ms, recovered; goal within 5 %."""
+    delays = (5,) if options.tiny else (1, 2, 5, 8, 20)
+    depths = (4,) if options.tiny else DEPTHS
+    job = CORE["4k random read, depth 1"]
+    path_runs = repeated(options, devices.paced(0), job)
+    path = {name: median(runs, "mean_s") for name, runs in path_runs.items()}
+    rows = [["delay", "depth", "ours: mean", "less the path", "missed by", "depth / rate", "fio: mean",
+             "less the path", "missed by"]]
+    raw, wrong = {"path": path_runs}, []
+    for delay in delays:
+        device = devices.paced(delay)
+        for depth in depths:
+            say(f"  {delay} ms, depth {depth}")
+            raw[f"{delay} ms, depth {depth}"] = runs = repeated(options, device, job | {"iodepth": depth})
+            cells = {}
+            for name in runs:
+                mean = median(runs[name], "mean_s")
+                missed = (mean - path[name]) / (delay / 1e3) - 1
+                cells[name] = [f"{mean * 1e3:.3f} ms", f"{(mean - path[name]) * 1e3:.3f} ms", f"{missed:+.1%}"]
+                if name == "diskwright" and abs(missed) > (ROBUST if options.tiny else KNOWN):
+                    wrong.append(f"{delay} ms at depth {depth} is missed by {missed:+.1%}")
+            little = depth / median(runs["diskwright"], "requests_per_s") * 1e3
+            rows.append([f"{delay} ms", str(depth), *cells["diskwright"], f"{little:.3f} ms", *cells["fio"]])
+    what = (f"the path alone takes {path['diskwright'] * 1e6:.0f} us at depth 1 (fio: {path['fio'] * 1e6:.0f} us) "
+            f"and is taken off; goal {KNOWN:.0%}")
+    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": wrong}
+
+
+def stalls(devices, options):
+    """A device of 1 ms that stands still for one second in every ten."""
+    period, lasts = (3, 1) if options.tiny else (10, 1)
+    seconds = period if options.tiny else 3 * period
+    device = devices.paced(1)
+    rate = {"rw": "randread", "bs": "4k", "iodepth": 1024, "rate_iops": 100}
+    jobs = {
+        "diskwright, open loop": ("diskwright", rate),
+        "diskwright, open loop, poisson": ("diskwright", rate | {"rate_process": "poisson"}),
+        "diskwright, closed loop": ("diskwright", CORE["4k random read, depth 1"]),
+        "fio, closed loop": ("fio", CORE["4k random read, depth 1"]),
+        "fio, fixed rate": ("fio", rate),
+        "fio, fixed rate, one outstanding": ("fio", rate | {"iodepth": 1}),
+    }
+    if options.tiny:
+        jobs = {name: jobs[name] for name in ("diskwright, open loop", "diskwright, closed loop")}
+    rows = [["run", "requests/s", "mean", "50 %", "99 %", "max", "longest silence", "hidden requests"]]
+    raw = {}
+    for name, (who, job) in jobs.items():
+        say(f"  {name}")
+        with Stalls(devices.servers[device], period, lasts) as stalled:
+            raw[name] = run = contenders(options.program)[who](device, job, 0.0, seconds)
+        run["stalls"] = stalled.stalls
+        silence, hidden = run.get("longest_silence_s"), run.get("hidden_requests")
+        time = lambda value: "too few" if value is None else shown("mean_s", value)  # noqa: E731
+        rows.append([name, shown("requests_per_s", run["requests_per_s"]),
+                     *(time(run[m]) for m in ("mean_s", "p50_s", "p99_s", "max_s")),
+                     "-" if silence is None else f"{silence:.3f} s", "-" if hidden is None else f"{hidden:,.0f}"])
+    what = f"no answer for {lasts} s in every {period} s; {seconds} s a run"
+    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": honest(raw, lasts)}
+
+
+def honest(raw, lasts):
+    """The open loop shows the stall, the closed one says what it hides."""
+    wrong = []
+    open_loop, closed = raw["diskwright, open loop"], raw["diskwright, closed loop"]
+    # a tenth of all requests, or more, falls into stalls: the slowest hundredth waited most of one
+    tail = open_loop["p99_s"] or open_loop["max_s"]
+    if not 0.7 * lasts < tail < 1.3 * lasts:
+        wrong.append(f"the open loop's 99 % is {tail:.3f} s, stalls last {lasts} s")
+    if closed["p99_s"] and closed["p99_s"] > 0.1 * lasts:
+        wrong.append(f"the closed loop's 99 % is {closed['p99_s']:.3f} s: it hides nothing, so this is no test")
+    if not 0.9 * lasts < closed["longest_silence_s"] < 1.5 * lasts:
+        wrong.append(f"the closed loop's longest silence is {closed['longest_silence_s']:.3f} s")
+    if not closed["hidden_requests"]:
+        wrong.append("the closed loop does not say what it hides")
+    return wrong
+
+
+PARTS = {
+    "agreement-paced": agreement_paced,
+    "agreement-fast": agreement_fast,
+    "agreement-loop": agreement_loop,
+    "agreement-memory": agreement_memory,
+    "known-times": known_times,
+    "stalls": stalls,
+}

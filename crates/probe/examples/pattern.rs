@@ -1,0 +1,41 @@
+//! Measures one pattern, given as JSON, and prints its result as JSON: for
+//! `benches/probe/run`, which holds it against fio. Suites ask for many
+//! patterns at once; this asks for exactly one.
+//!
+//!     pattern TARGET PATTERN.json [--lanes N] [--threads]
+//!
+//! It writes to TARGET where the pattern writes: the bench makes its own devices.
+
+#![allow(clippy::print_stdout, reason = "its output is its result")]
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use diskwright_probe::guard::Said;
+use diskwright_probe::pattern::Pattern;
+use diskwright_probe::result::result;
+use diskwright_probe::run::{Kind, Making, run};
+use diskwright_probe::target::{Take, Target};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, pattern, options @ ..] = &arguments[..] else {
+        return Err("usage: pattern TARGET PATTERN.json [--lanes N] [--threads]".into());
+    };
+    let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
+    let after = |word: &str| options.iter().position(|o| o == word).and_then(|at| options.get(at + 1));
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let making = Making {
+        engine: if options.iter().any(|o| o == "--threads") { Kind::Threads } else { Kind::Best },
+        lanes: after("--lanes").map(|n| n.parse()).transpose()?.unwrap_or(processors),
+        brake: None,
+        stop: Arc::default(),
+    };
+    let said = Said { live: false, destroy: Some(name.clone()) };
+    let take = Take { writes: pattern.writes(), said, ..Take::default() };
+    let target = Target::take(Path::new(name), &take, &mut |_, _| true)?;
+    let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
+    println!("{}", serde_json::to_string(&result(&pattern, &outcome))?);
+    Ok(())
+}

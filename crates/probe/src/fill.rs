@@ -1,0 +1,184 @@
+//! Fills a file that was made with bytes that nothing makes smaller: no two
+//! pages are alike and none can be compressed, so that a device or filesystem
+//! that compresses or stores equal blocks once has nothing to gain.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
+
+use crate::draw::Dice;
+use crate::guard::again;
+
+/// A write while filling, bytes; what is filled is a multiple of this.
+pub const STEP: usize = 1 << 20;
+/// Writers: while one draws bytes, another waits for the device.
+const WRITERS: usize = 4;
+/// Direct I/O wants buffers that start at multiples of this, bytes.
+const ALIGN: usize = 4096;
+/// So much at least is written between two tellings of progress, in steps.
+const TOLD: u64 = 8;
+
+/// What is written at a step: it depends on the size of the file too, so that
+/// two files do not share blocks.
+fn draw(bytes: u64, step: u64, buffer: &mut [u8]) {
+    let mut dice = Dice::new(bytes, step);
+    for word in buffer.chunks_exact_mut(8) {
+        word.copy_from_slice(&dice.bits().to_ne_bytes());
+    }
+}
+
+/// Fills the file; `told` hears of the progress (bytes done, bytes in all) and
+/// ends it by `false`, which is told by `Ok(false)`.
+///
+/// # Errors
+/// When a write fails.
+pub fn fill(file: &OwnedFd, bytes: u64, told: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
+    // in one piece where the filesystem can; where it cannot, writing makes it longer
+    let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
+    // past the page cache it is several times faster, and does not push others out of it
+    let direct = rustix::fs::open(again(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
+    let work = Work { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
+    let (tell, heard) = channel();
+    let result = std::thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            let (tell, work) = (tell.clone(), &work);
+            // the receiver may have left after an error
+            scope.spawn(move || tell.send(work.writer(&tell)));
+        }
+        drop(tell);
+        let (mut done, mut result) = (0, Ok(true));
+        for steps in heard {
+            match steps {
+                Ok(steps) => done += steps * STEP as u64,
+                Err(error) => result = result.and(Err(error)),
+            }
+            if result.is_err() || !told(done, bytes) {
+                work.stop.store(true, Ordering::Relaxed);
+                result = result.map(|_| false);
+            }
+        }
+        result
+    })?;
+    let file = File::from(file.try_clone()?);
+    file.sync_all()?;
+    // what was just written must not be answered from memory in a buffered run
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    Ok(result)
+}
+
+/// What all writers share.
+struct Work<'a> {
+    file: &'a OwnedFd,
+    bytes: u64,
+    next: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Work<'_> {
+    /// Writes steps until none is left; gives those that it has not told yet.
+    fn writer(&self, tell: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
+        let mut memory = vec![0u8; STEP + ALIGN];
+        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let buffer = &mut memory[from..from + STEP];
+        let mut untold = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let step = self.next.fetch_add(1, Ordering::Relaxed);
+            if step >= self.bytes / STEP as u64 {
+                break;
+            }
+            draw(self.bytes, step, buffer);
+            self.write(buffer, step * STEP as u64)?;
+            untold += 1;
+            if untold == TOLD {
+                // the receiver is there as long as we are
+                let _ = tell.send(Ok(std::mem::take(&mut untold)));
+            }
+        }
+        Ok(untold)
+    }
+
+    fn write(&self, buffer: &[u8], at: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pwrite(self.file, &buffer[done..], at + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => done += more,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file of this size looks like one that [`fill`] wrote: any page of
+/// its first step is still as it was drawn.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_ours(file: &OwnedFd, bytes: u64) -> io::Result<bool> {
+    if bytes == 0 || !bytes.is_multiple_of(STEP as u64) {
+        return Ok(false);
+    }
+    let (mut drawn, mut read) = (vec![0u8; STEP], vec![0u8; ALIGN]);
+    draw(bytes, 0, &mut drawn);
+    for (number, page) in drawn.chunks_exact(ALIGN).enumerate() {
+        let count = rustix::io::pread(file, &mut read[..], (number * ALIGN) as u64)?;
+        if count == ALIGN && page == &read[..] {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::fs;
+
+    use super::*;
+
+    fn filled(bytes: u64) -> (OwnedFd, Vec<u8>) {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("filled");
+        let file = OwnedFd::from(File::options().read(true).write(true).create_new(true).open(&path).unwrap());
+        let mut last = 0;
+        let whole = fill(&file, bytes, &mut |done, all| {
+            assert!(done >= last && all == bytes);
+            last = done;
+            true
+        });
+        assert!(whole.unwrap() && last == bytes);
+        (file, fs::read(path).unwrap())
+    }
+
+    #[test]
+    fn every_page_is_another_and_its_bytes_are_even() {
+        let (file, bytes) = filled(12 << 20);
+        assert_eq!(bytes.len(), 12 << 20);
+        let pages: HashSet<&[u8]> = bytes.chunks(512).collect();
+        assert_eq!(pages.len(), bytes.len() / 512);
+        // chi-square over 256 values: 255 degrees of freedom, deviation 22.6; six of them
+        let mut counts = [0u64; 256];
+        bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);
+        let expected = bytes.len() as f64 / 256.0;
+        let chi: f64 = counts.iter().map(|c| (*c as f64 - expected).powi(2) / expected).sum();
+        assert!((chi - 255.0).abs() < 6.0 * 22.6, "{chi}");
+        assert!(is_ours(&file, 12 << 20).unwrap());
+        // another size has other bytes
+        assert!(!is_ours(&file, 11 << 20).unwrap());
+    }
+
+    #[test]
+    fn it_is_known_again_after_most_of_it_was_written_over() {
+        let (file, _) = filled(2 << 20);
+        rustix::io::pwrite(&file, &vec![0; STEP - ALIGN], 0).unwrap();
+        assert!(is_ours(&file, 2 << 20).unwrap());
+        rustix::io::pwrite(&file, &vec![0; STEP], 0).unwrap();
+        assert!(!is_ours(&file, 2 << 20).unwrap());
+    }
+}
