@@ -12,7 +12,7 @@ use crate::live::{Live, Seen};
 use crate::pattern::{Durable, Pace, Spread};
 use crate::tally::Tally;
 
-/// After so many failed requests a run is given up: the target is gone.
+/// After so many failed requests in a row a lane gives up: the target is gone.
 const MOST_ERRORS: u64 = 1000;
 /// A look at whether the run is over while the processor is kept busy, nanoseconds.
 const COMPUTE_NS: u64 = 10_000_000;
@@ -54,6 +54,24 @@ struct Slot {
     syncing: bool,
 }
 
+/// What is wrong with an answer.
+enum Fault {
+    /// The system's error number.
+    Error(i32),
+    /// Fewer bytes than asked for: the end of the target is nearer than it was.
+    Short,
+}
+
+impl Slot {
+    #[inline]
+    fn fault(&self, result: i32) -> Option<Fault> {
+        match u32::try_from(result) {
+            Err(_) => Some(Fault::Error(result.wrapping_neg())),
+            Ok(moved) => (!self.syncing && moved < self.length).then_some(Fault::Short),
+        }
+    }
+}
+
 /// A lane at work.
 struct Work<'a, E> {
     engine: &'a mut E,
@@ -66,15 +84,19 @@ struct Work<'a, E> {
     /// Measuring begins and ends, engine time.
     from: u64,
     until: u64,
+    /// When the last answer came, or when waiting for the next began.
     last_answer: u64,
     /// Bytes that may still be asked for.
     left_bytes: u64,
     /// Writes until the next that is made durable.
     unsynced: u32,
+    /// Failures since the last success.
+    failing: u64,
 }
 
 /// Runs a lane to its end and gives what it counted. Requests that are under
-/// way at the end are waited for and not counted.
+/// way at the end are waited for and not counted, but for the latency of those
+/// that an open loop made.
 ///
 /// # Errors
 /// When the engine fails.
@@ -100,6 +122,7 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         last_answer: begin,
         left_bytes: lane.most_bytes.unwrap_or(u64::MAX),
         unsynced: 0,
+        failing: 0,
     };
     match lane.pace {
         Pace::Closed { .. } => work.closed()?,
@@ -113,12 +136,13 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         let now = work.engine.now();
         work.settle(now, |_| {});
     }
+    let now = work.engine.now();
+    if work.outstanding > 0 {
+        work.silence(now);
+    }
     while work.outstanding > 0 {
         work.turn(Wait::One)?;
-        let mut done = std::mem::take(&mut work.done);
-        work.outstanding -= done.len() as u32;
-        done.clear();
-        work.done = done;
+        work.settle_late();
     }
     Ok(work.tally)
 }
@@ -129,7 +153,16 @@ impl<E: Engine> Work<'_, E> {
             || now >= self.until
             || self.is_spent()
             || self.lane.stop.load(Ordering::Relaxed)
-            || self.tally.failed() >= MOST_ERRORS
+            || self.failing >= MOST_ERRORS
+    }
+
+    /// Ends everything where an answer takes too long.
+    #[inline]
+    fn brake(&mut self, took: u64) {
+        if self.lane.brake_ns.is_some_and(|most| took > most) {
+            self.tally.braked_ns = self.tally.braked_ns.max(Some(took));
+            self.lane.stop.store(true, Ordering::Relaxed);
+        }
     }
 
     /// All bytes that there are to ask for were asked for.
@@ -145,6 +178,9 @@ impl<E: Engine> Work<'_, E> {
         let action = if drawn.write { Action::Write } else { Action::Read };
         self.slots[slot as usize] = Slot { start, length: drawn.length, write: drawn.write, syncing: false };
         self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
+        if self.outstanding == 0 {
+            self.last_answer = self.last_answer.max(start);
+        }
         self.outstanding += 1;
         if self.lane.most_bytes.is_some() && start >= self.from {
             self.left_bytes = self.left_bytes.saturating_sub(u64::from(drawn.length));
@@ -160,39 +196,66 @@ impl<E: Engine> Work<'_, E> {
     #[inline]
     fn settle(&mut self, now: u64, mut freed: impl FnMut(u32)) {
         if self.done.is_empty() {
+            if self.outstanding > 0 {
+                // a device that answers nothing at all must not be asked for more
+                self.brake(now.saturating_sub(self.last_answer));
+            }
             return;
         }
-        if now > self.from && now <= self.until {
-            self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(now - self.last_answer.max(self.from));
-        }
+        self.silence(now);
         self.last_answer = now;
         let mut done = std::mem::take(&mut self.done);
         let mut seen = Seen::default();
         for answer in done.drain(..) {
             let slot = self.slots[answer.slot as usize];
             self.outstanding -= 1;
-            if answer.result >= 0 && slot.write && !slot.syncing && self.sync(answer.slot) {
+            if slot.fault(answer.result).is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
                 continue;
             }
             freed(answer.slot);
             let latency = now.saturating_sub(slot.start);
-            if self.lane.brake_ns.is_some_and(|most| latency > most) {
-                self.tally.braked_ns = Some(latency);
-                self.lane.stop.store(true, Ordering::Relaxed);
-            }
-            if answer.result < 0 {
-                self.tally.error(-answer.result);
+            self.brake(latency);
+            // nothing that moved less than was asked is a measurement of what was asked
+            if let Some(fault) = slot.fault(answer.result) {
+                self.failing += 1;
+                match fault {
+                    Fault::Error(number) => self.tally.error(number),
+                    Fault::Short => self.tally.short += 1,
+                }
                 continue;
             }
+            self.failing = 0;
             seen.answer(slot.length, latency);
             if now > self.from && now <= self.until {
-                if !slot.syncing && (answer.result as u32) < slot.length {
-                    self.tally.short += 1;
-                }
                 self.tally.answer(slot.write, slot.length, latency, now - self.from);
             }
         }
         self.lane.done.add(seen);
+        self.done = done;
+    }
+
+    /// Notes the time without an answer up to now, as far as it was measured.
+    #[inline]
+    fn silence(&mut self, now: u64) {
+        let silence = now.min(self.until).saturating_sub(self.last_answer.max(self.from));
+        self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(silence);
+    }
+
+    /// Takes the answers that come after the end. They are in no rate; but what
+    /// an open loop should have made in time and got late is latency that
+    /// somebody would have had, and a stall at the end must not hide it.
+    fn settle_late(&mut self) {
+        let now = self.engine.now();
+        let mut done = std::mem::take(&mut self.done);
+        for answer in done.drain(..) {
+            self.outstanding -= 1;
+            let slot = self.slots[answer.slot as usize];
+            let counts = slot.start >= self.from && slot.fault(answer.result).is_none();
+            if counts && matches!(self.lane.pace, Pace::Open { .. }) {
+                let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
+                side.latency.record(now.saturating_sub(slot.start));
+            }
+        }
         self.done = done;
     }
 
@@ -453,6 +516,61 @@ mod tests {
         let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, 1).unwrap();
         assert_eq!(tally.braked_ns, Some(80 * MS));
         assert!(device.now() < 3 * S);
+    }
+
+    #[test]
+    fn a_brake_takes_the_load_off_a_device_that_answers_nothing() {
+        // it serves one a millisecond for a second, then nothing for an hour
+        let mut device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > S { 3600 * S } else { MS })));
+        let (stop, done) = (AtomicBool::new(false), Live::default());
+        let pace = Pace::Open { rate_per_s: 100.0, poisson: false };
+        let pattern = paced(pace.clone());
+        let lane = Lane {
+            pace,
+            durable: Durable::No,
+            ramp_ns: 0,
+            lasts_ns: 100 * S,
+            stop: &stop,
+            done: &done,
+            brake_ns: Some(50 * MS),
+        };
+        let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, 4096).unwrap();
+        // no more than what came in 50 ms was asked for
+        assert!(tally.braked_ns.is_some_and(|ns| ns < 70 * MS) && tally.reads.latency.count() < 110, "{tally:?}");
+        assert!(stop.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_stall_at_the_end_is_no_secret() {
+        // nothing moves in the last second of five (the second of which is the first that counts)
+        let device = || FakeDevice::new(1, Box::new(|_, at| Ok(if at > 5 * S { 10 * S } else { MS })));
+        let open = measure(device(), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 4096, 5);
+        let p99 = open.reads.latency.quantile(0.99).unwrap();
+        assert!(p99 > 5.0 * S as f64, "{p99}");
+        assert!((395..=405).contains(&open.reads.requests), "{}", open.reads.requests);
+        for tally in [open, measure(device(), &paced(Pace::Closed { depth: 1 }), 1, 5)] {
+            let silence = tally.longest_silence_ns;
+            assert!((990 * MS..=S).contains(&silence), "{silence}");
+        }
+    }
+
+    #[test]
+    fn waiting_for_work_is_no_silence() {
+        let tally = measure(FakeDevice::steady(1, MS), &paced(Pace::Open { rate_per_s: 2.0, poisson: false }), 8, 10);
+        assert!(tally.longest_silence_ns <= MS, "{}", tally.longest_silence_ns);
+    }
+
+    #[test]
+    fn some_errors_do_not_end_a_run_and_short_answers_are_no_measurement() {
+        let mut count = 0;
+        let service = move |_: &Op, _| {
+            count += 1;
+            if count % 10 == 0 { Err(5) } else { Ok(100_000) }
+        };
+        let tally = measure(FakeDevice::new(1, Box::new(service)), &paced(Pace::Closed { depth: 1 }), 1, 10);
+        // 100 us a request, and errors take no time
+        assert_eq!(tally.reads.requests, 100_000);
+        assert!((12_000..12_400).contains(&tally.failed()), "{}", tally.failed());
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Arguments {
     /// Make every run so often, for `compare`
     #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Size of a file that is made
+    /// Size of a file that is made; of what is there, touch only so much
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     size: Option<u64>,
     /// Leave the file that was made
@@ -184,7 +184,7 @@ fn take(arguments: &Arguments, suite: &Suite, stop: &Arc<AtomicBool>) -> Result<
         Writes::Always => true,
     };
     let said = Said { live: arguments.live, destroy: arguments.destroy_data_on.clone() };
-    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep };
+    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep, buffered: arguments.buffered };
     let bar = bar(format!("filling {}", arguments.target.display()));
     let target = Target::take(&arguments.target, &take, &mut |done, all| {
         bar.set_length(all);

@@ -317,6 +317,10 @@ fn verdict(target: &Target, making: &Making, outcome: &Outcome) -> Result<(), Pr
         let source = io::Error::from_raw_os_error(number);
         return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
     }
+    if tally.reads.requests + tally.writes.requests == 0 && tally.short > 0 {
+        let because = format!("{} answers were shorter than asked: it is smaller than it was", tally.short);
+        return Err(ProbeError::Target { target: target.name.clone(), because });
+    }
     Ok(())
 }
 
