@@ -39,7 +39,8 @@ def told(argv):
 def fio(target, job, ramp_s, lasts_s):
     """One run of fio."""
     options = {"name": "job", "filename": target, "direct": 1, "ioengine": "io_uring", "time_based": 1,
-               "runtime": f"{lasts_s * 1e3:.0f}ms", "ramp_time": f"{ramp_s * 1e3:.0f}ms", "norandommap": 1, "randrepeat": 1, "refill_buffers": 1,
+               "runtime": f"{lasts_s * 1e3:.0f}ms", "ramp_time": f"{ramp_s * 1e3:.0f}ms",
+               "norandommap": 1, "randrepeat": 1, "refill_buffers": 1,
                "lat_percentiles": 1, "clat_percentiles": 0, "percentile_list": "50:95:99:99.9",
                "group_reporting": 1, "output-format": "json"} | job
     out = told(["fio", *(f"--{key}={value}" for key, value in options.items())])

@@ -63,7 +63,9 @@ def compared(options, device, jobs, goal):
             apart = ours / theirs - 1
             row += [shown(measure, theirs), shown(measure, ours), f"{apart:+.1%}"]
             held = goal if not options.tiny else ROBUST
-            if abs(apart) > held and not (options.tiny and measure == "p99_s"):
+            # beside compilers a tail is theirs; an open loop's latency is not the same quantity with both
+            loose = measure == "p99_s" if options.tiny else "rate_iops" in job and measure != "requests_per_s"
+            if abs(apart) > held and not loose:
                 wrong.append(f"{name}: {measure} is {apart:+.1%} apart, goal {held:.0%}")
         rows.append(row)
     return {"table": aligned(rows), "raw": raw, "wrong": wrong}

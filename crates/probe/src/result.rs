@@ -69,6 +69,23 @@ pub struct Direction {
     pub latency_s: Latency,
 }
 
+/// Requests that failed for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// The system's error number.
+    pub number: i32,
+    /// What it means.
+    pub what: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Failures {
+    fn of(&(number, count): &(i32, u64)) -> Failures {
+        Failures { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -130,6 +147,9 @@ pub struct RunResult {
     pub failed: u64,
     /// Requests that moved fewer bytes than asked.
     pub short: u64,
+    /// What the system said of those that failed, and how often.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Failures>,
     /// `io_uring` or `threads`.
     pub engine: String,
     /// Threads.
@@ -282,6 +302,7 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         steady: is_steady(&slices),
         failed: tally.failed(),
         short: tally.short,
+        errors: tally.errors.iter().map(Failures::of).collect(),
         engine: outcome.engine.into(),
         lanes: outcome.lanes,
         stopped: outcome.stopped,

@@ -47,6 +47,8 @@ pub struct Target {
     pub findings: Findings,
     /// What to know before believing the numbers, a sentence each.
     pub cautions: Vec<String>,
+    /// A good part of it was never written, so that reading asks no disk.
+    pub is_sparse: bool,
     made: bool,
     /// A file that was made, has a name and goes away with this.
     named: Option<Named>,
@@ -240,7 +242,9 @@ fn existing(path: &Path, name: &str, take: &Take, file: OwnedFd, found: &Metadat
         drop(target.open(true, take.buffered, false)?);
     }
     target.findings = findings;
-    target.cautions.extend(holes(&target.file, bytes));
+    let holes = holes(&target.file, bytes);
+    target.is_sparse = holes.is_some();
+    target.cautions.extend(holes);
     Ok(target)
 }
 
@@ -258,6 +262,7 @@ impl Target {
             is_device: false,
             findings,
             cautions,
+            is_sparse: false,
             made: false,
             named: None,
         }

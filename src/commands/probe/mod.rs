@@ -1,5 +1,6 @@
 //! `probe SUITE TARGET`: measures a disk.
 
+mod doubts;
 mod print;
 
 use std::path::PathBuf;
@@ -119,7 +120,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let topology = topology::read(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.device, !target.is_device);
     let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
-    let (mut runs, remarks, mut failed) = measure(arguments, suite, &target, &stop);
+    let (mut runs, found, mut failed) = measure(arguments, suite, &target, &stop);
+    let mut remarks = doubts::doubts(&target, &runs);
+    remarks.extend(found);
+    let remembered = !arguments.forget && !target.is_sparse;
     if let Some(error) = failed.take_if(|_| runs.is_empty()) {
         return Err(error.into());
     }
@@ -147,7 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     // a file that was made goes away before anything else can fail
     drop(target);
-    keep(arguments, &document)?;
+    keep(arguments, &document, remembered)?;
     if arguments.json {
         output::json(&document)?
     } else {
@@ -157,12 +161,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Keeps the result file and the device's profile.
-fn keep(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
+fn keep(arguments: &Arguments, document: &Document, remembered: bool) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
         let text = serde_json::to_string_pretty(document)?;
         std::fs::write(path, text + "\n").map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
     }
-    if arguments.forget || arguments.buffered || document.device.name.is_empty() {
+    if !remembered || arguments.buffered || document.device.name.is_empty() {
         return Ok(());
     }
     let folder = super::ceilings::folder();
