@@ -1,0 +1,211 @@
+//! Tests of the loops, on made-up devices in virtual time.
+
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::engine::fake::FakeDevice;
+use crate::pattern::Pattern;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> Tally {
+    let (stop, done) = (AtomicBool::new(false), Live::default());
+    let (pace, durable) = (pattern.pace.clone(), pattern.durable);
+    let lane = Lane {
+        pace,
+        durable,
+        ramp_ns: S,
+        lasts_ns: lasts_s * S,
+        stop: &stop,
+        done: &done,
+        brake_ns: None,
+        after_ns: 0,
+        sync_every: pattern.sync_every,
+        most_bytes: pattern.most_bytes,
+    };
+    let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
+    run(&mut device, &mut draw, &lane, slots).unwrap()
+}
+
+fn paced(pace: Pace) -> Pattern {
+    Pattern { pace, ..Pattern::random_reads(4096, 1) }
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth() {
+    // one server of 5 ms at depth 8: 200 a second, each waits 40 ms (Little's law)
+    let tally = measure(FakeDevice::steady(1, 5 * MS), &paced(Pace::Closed { depth: 8 }), 8, 10);
+    assert_eq!(tally.reads.requests, 2000);
+    let mean = tally.reads.latency.mean().unwrap() / MS as f64;
+    assert!((mean - 40.0).abs() < 0.1, "{mean}");
+    // as many servers as requests: nobody waits
+    let tally = measure(FakeDevice::steady(8, 5 * MS), &paced(Pace::Closed { depth: 8 }), 8, 10);
+    assert_eq!(tally.reads.requests, 16_000);
+}
+
+#[test]
+fn users_obey_the_response_time_law() {
+    // 20 users thinking 100 ms before 10 servers of 5 ms: X = N / (R + Z), Denning and Buzen 1978
+    let pace = Pace::Users { users: 20, think_s: 0.1, random: true };
+    let tally = measure(FakeDevice::steady(10, 5 * MS), &paced(pace), 20, 100);
+    let rate = tally.reads.requests as f64 / 100.0;
+    let response = tally.reads.latency.mean().unwrap() / S as f64;
+    assert!((rate - 20.0 / (response + 0.1)).abs() / rate < 0.02, "{rate} {response}");
+}
+
+#[test]
+fn an_open_loop_shows_a_stall_and_a_closed_one_hides_it() {
+    // 1 ms a request, but nothing moves in the first second of every ten
+    let stalling = || {
+        FakeDevice::new(
+            1,
+            Box::new(|_, begins| {
+                let into = begins % (10 * S);
+                Ok(if into < S { S - into + MS } else { MS })
+            }),
+        )
+    };
+    let open = Pace::Open { rate_per_s: 100.0, poisson: false };
+    let open = measure(stalling(), &paced(open), 4096, 100);
+    let closed = measure(stalling(), &paced(Pace::Closed { depth: 1 }), 1, 100);
+    let p99 = |t: &Tally| t.reads.latency.quantile(0.99).unwrap() / MS as f64;
+    // a tenth of all requests fall into the stall and wait half of it in the mean
+    assert!(p99(&open) > 800.0, "{}", p99(&open));
+    assert!(p99(&closed) < 2.0, "{}", p99(&closed));
+    assert!(closed.longest_silence_ns >= S, "{}", closed.longest_silence_ns);
+}
+
+#[test]
+fn poisson_arrivals_wait_as_mm1_md1_say() {
+    // M/D/1 at load 0.8: waiting = rho / (2 (1 - rho)) services (Pollaczek and Khinchine)
+    let pace = Pace::Open { rate_per_s: 800.0, poisson: true };
+    let tally = measure(FakeDevice::steady(1, MS), &paced(pace), 4096, 2000);
+    let mean = tally.reads.latency.mean().unwrap() / MS as f64;
+    assert!((mean - 3.0).abs() < 0.15, "{mean}");
+}
+
+#[test]
+fn a_durable_write_is_one_request() {
+    let pattern = Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..paced(Pace::Closed { depth: 1 }) };
+    let tally = measure(FakeDevice::steady(1, 5 * MS), &pattern, 1, 1);
+    // the sync of the last may end with the run
+    assert!((199..=200).contains(&tally.writes.requests) && tally.reads.requests == 0);
+}
+
+/// A run of 100 s with a brake at 50 ms; it stops all others too.
+fn braked(mut device: FakeDevice, pace: Pace, slots: u32) -> (Tally, u64) {
+    let (stop, done) = (AtomicBool::new(false), Live::default());
+    let pattern = paced(pace.clone());
+    let lane = Lane {
+        pace,
+        durable: Durable::No,
+        ramp_ns: 0,
+        lasts_ns: 100 * S,
+        stop: &stop,
+        done: &done,
+        brake_ns: Some(50 * MS),
+        after_ns: 0,
+        sync_every: 1,
+        most_bytes: None,
+    };
+    let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, slots).unwrap();
+    assert!(stop.load(Ordering::Relaxed));
+    (tally, device.now())
+}
+
+#[test]
+fn a_brake_ends_the_run_at_the_first_slow_answer() {
+    let device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > 2 * S { 80 * MS } else { MS })));
+    let (tally, ended) = braked(device, Pace::Closed { depth: 1 }, 1);
+    assert_eq!(tally.braked_ns, Some(80 * MS));
+    assert!(ended < 3 * S);
+}
+
+#[test]
+fn a_brake_takes_the_load_off_a_device_that_answers_nothing() {
+    // it serves one a millisecond for a second, then nothing for an hour
+    let device = FakeDevice::new(1, Box::new(|_, at| Ok(if at > S { 3600 * S } else { MS })));
+    let (tally, _) = braked(device, Pace::Open { rate_per_s: 100.0, poisson: false }, 4096);
+    // no more than what came in 50 ms was asked for
+    assert!(tally.braked_ns.is_some_and(|ns| ns < 70 * MS) && tally.reads.latency.count() < 110, "{tally:?}");
+}
+
+#[test]
+fn a_stall_at_the_end_is_no_secret() {
+    // nothing moves in the last second of five (the second of which is the first that counts)
+    let device = || FakeDevice::new(1, Box::new(|_, at| Ok(if at > 5 * S { 10 * S } else { MS })));
+    let open = measure(device(), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 4096, 5);
+    let p99 = open.reads.latency.quantile(0.99).unwrap();
+    assert!(p99 > 5.0 * S as f64, "{p99}");
+    assert!((395..=405).contains(&open.reads.requests), "{}", open.reads.requests);
+    for tally in [open, measure(device(), &paced(Pace::Closed { depth: 1 }), 1, 5)] {
+        let silence = tally.longest_silence_ns;
+        assert!((990 * MS..=S).contains(&silence), "{silence}");
+    }
+}
+
+#[test]
+fn waiting_for_work_is_no_silence() {
+    let tally = measure(FakeDevice::steady(1, MS), &paced(Pace::Open { rate_per_s: 2.0, poisson: false }), 8, 10);
+    assert!(tally.longest_silence_ns <= MS, "{}", tally.longest_silence_ns);
+}
+
+#[test]
+fn some_errors_do_not_end_a_run_and_short_answers_are_no_measurement() {
+    let mut count = 0;
+    let service = move |_: &Op, _| {
+        count += 1;
+        if count % 10 == 0 { Err(5) } else { Ok(100_000) }
+    };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &paced(Pace::Closed { depth: 1 }), 1, 10);
+    // 100 us a request, and errors take no time
+    assert_eq!(tally.reads.requests, 100_000);
+    assert!((12_000..12_400).contains(&tally.failed()), "{}", tally.failed());
+}
+
+#[test]
+fn errors_are_counted_and_end_a_run() {
+    let broken = FakeDevice::new(1, Box::new(|_, _| Err(5)));
+    let tally = measure(broken, &paced(Pace::Closed { depth: 4 }), 4, 1_000_000);
+    assert_eq!(tally.reads.requests, 0);
+    assert_eq!(tally.errors[0].0, 5);
+    assert!(tally.failed() >= MOST_ERRORS);
+}
+
+#[test]
+fn cycles_think_ask_and_compute() {
+    // 10 ms of thinking, 4 requests of 5 ms, 20 ms of computing: 4 requests every 50 ms
+    let pace = Pace::Cycles {
+        users: 1,
+        think_s: Spread::fixed(0.01),
+        requests: Spread::fixed(4.0),
+        compute_s: Spread::fixed(0.02),
+    };
+    let tally = measure(FakeDevice::steady(1, 5 * MS), &paced(pace), 1, 10);
+    assert!((796..=804).contains(&tally.reads.requests), "{}", tally.reads.requests);
+    assert!((tally.reads.latency.mean().unwrap() / (5 * MS) as f64 - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn only_each_fourth_write_is_made_durable() {
+    let pattern =
+        Pattern { read_share: 0.0, durable: Durable::Fdatasync, sync_every: 4, ..paced(Pace::Closed { depth: 1 }) };
+    let syncs = std::sync::Arc::new(AtomicU64::new(0));
+    let count = std::sync::Arc::clone(&syncs);
+    let service = move |op: &Op, _| {
+        count.fetch_add(u64::from(op.action == Action::Fdatasync), Ordering::Relaxed);
+        Ok(5 * MS)
+    };
+    let tally = measure(FakeDevice::new(1, Box::new(service)), &pattern, 1, 1);
+    let writes = tally.writes.requests + 200;
+    assert!(syncs.load(Ordering::Relaxed).abs_diff(writes / 4) <= 1, "{writes}");
+}
+
+#[test]
+fn a_limit_of_bytes_ends_a_run_and_all_of_it_counts() {
+    let pattern = Pattern { most_bytes: Some(100 * 4096), ..paced(Pace::Closed { depth: 8 }) };
+    let tally = measure(FakeDevice::steady(4, 5 * MS), &pattern, 8, 1000);
+    // the ramp is not counted against it
+    assert!((100..=108).contains(&tally.reads.requests), "{}", tally.reads.requests);
+}
