@@ -11,7 +11,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
@@ -96,6 +96,14 @@ pub struct Ring {
     start: Instant,
 }
 
+/// A ring with all that makes it cheap on one thread and that this kernel knows.
+fn build(entries: u32) -> io::Result<IoUring> {
+    let mut best = IoUring::builder();
+    best.setup_single_issuer().setup_defer_taskrun();
+    // kernels before 6.1 know neither
+    best.build(entries).or_else(|_| IoUring::builder().build(entries))
+}
+
 impl Ring {
     /// A ring on a file.
     ///
@@ -103,10 +111,7 @@ impl Ring {
     /// Where the kernel has no io_uring, or forbids it; use [`super::threads`] then.
     pub fn new(file: OwnedFd, room: &Room, start: Instant) -> io::Result<Ring> {
         let entries = room.slots.next_power_of_two().clamp(2, 32_768);
-        let mut best = IoUring::builder();
-        best.setup_single_issuer().setup_defer_taskrun();
-        // kernels before 6.1 know neither
-        let ring = best.build(entries).or_else(|_| IoUring::builder().build(entries))?;
+        let ring = build(entries)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let buffers = Buffers::new(room)?;
         let fixed = buffers.layout.size() <= MOST_PINNED && register(&ring, &buffers, room.slots);
@@ -209,4 +214,26 @@ impl Drop for Ring {
             rest.clear();
         }
     }
+}
+
+/// Requests that do nothing, `batch` at a time on a ring of their own, for
+/// about so long: what a ring costs by itself. Gives how many there were, and
+/// the time they took.
+///
+/// # Errors
+/// Where there is no ring.
+pub fn do_nothing(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
+    let mut ring = build(batch.max(1))?;
+    let entry = opcode::Nop::new().build();
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed() < lasts {
+        for _ in 0..batch.max(1) {
+            // SAFETY: such an entry speaks of no memory.
+            let pushed = unsafe { ring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "the ring has room for a batch");
+        }
+        ring.submit_and_wait(batch as usize)?;
+        count += ring.completion().count() as u64;
+    }
+    Ok((count, start.elapsed()))
 }

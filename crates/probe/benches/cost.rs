@@ -1,0 +1,338 @@
+//! What a request costs, side by side in one run: our engines, fio at its
+//! defaults and with everything on that makes it cheaper, and requests that do
+//! nothing on a bare ring.
+//!
+//!     cargo bench -p diskwright-probe --bench cost -- [--dir DIR] [--rounds N] [--seconds S]
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does one short round only,
+//! to see that it works; then the numbers mean nothing. fio's part is left out,
+//! and said to be, where fio is not installed.
+//!
+//! Everybody reads 4 KiB at random places, 64 outstanding, one thread, O_DIRECT,
+//! latency histograms on, for the same time, in turns; the table has the median
+//! of the rounds and their extremes. Processor time of ours is that of the
+//! whole process from before the engine is made until after it has gone (so
+//! workers of the kernel are in it); fio's is what it says of its job, which
+//! leaves out its start. Where compilers run beside it, start the program
+//! itself below `chrt -f 50`.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diskwright_probe::engine::ring;
+use diskwright_probe::pattern::Pattern;
+use diskwright_probe::run::{self, Kind, Making};
+use diskwright_probe::target::{Take, Target};
+
+/// Requests outstanding.
+const DEPTH: u32 = 64;
+/// What makes fio cheap.
+const REGISTERED: &[&str] = &["--registerfiles=1", "--fixedbufs=1"];
+
+/// Who takes part.
+#[derive(Clone)]
+enum Contender {
+    /// Our engine of this kind.
+    Ours(Kind),
+    /// fio with these options beside the usual ones.
+    Fio(Vec<String>),
+    /// Requests that do nothing, so many at once.
+    NoOps(u32),
+}
+
+/// What one round of one contender gave.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    per_s: f64,
+    /// Processor time a request, microseconds.
+    user_us: f64,
+    system_us: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+impl Round {
+    fn sum_us(&self) -> f64 {
+        self.user_us + self.system_us
+    }
+}
+
+/// A contender with its rounds.
+struct Entry {
+    name: String,
+    contender: Contender,
+    rounds: Vec<Round>,
+}
+
+impl Entry {
+    fn new(name: &str, contender: Contender) -> Entry {
+        Entry { name: name.into(), contender, rounds: Vec::new() }
+    }
+
+    /// Median of the rounds, least and most.
+    fn of(&self, value: impl Fn(&Round) -> f64) -> (f64, f64, f64) {
+        let mut all: Vec<f64> = self.rounds.iter().map(value).collect();
+        all.sort_by(f64::total_cmp);
+        let last = all.len() - 1;
+        (f64::midpoint(all[last / 2], all[all.len() / 2]), all[0], all[last])
+    }
+}
+
+/// How it is run.
+struct Setting {
+    rounds: usize,
+    seconds: f64,
+    folder: PathBuf,
+    tiny: bool,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
+    let number = |name: &str| value(name).and_then(|v| v.parse::<f64>().ok());
+    let tiny = has("--tiny") || !has("--bench") && value("--dir").is_none();
+    let folder = value("--dir").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    let setting = Setting {
+        rounds: number("--rounds").map_or(if tiny { 1 } else { 7 }, |n| (n as usize).max(1)),
+        seconds: number("--seconds").unwrap_or(if tiny { 0.2 } else { 3.0 }),
+        folder,
+        tiny,
+    };
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let (rounds, seconds) = (setting.rounds, setting.seconds);
+    println!("# cost of a request: 4 KiB random reads, {DEPTH} outstanding, O_DIRECT, one thread, histograms on");
+    println!("# Linux {}, {rounds} rounds of {seconds} s, in turns; median (least to most)", kernel.trim());
+    let fio = fio_version();
+    match &fio {
+        Ok(version) => println!("# beside {version}"),
+        Err(why) => println!("fio: skipped: {why}"),
+    }
+    let only = value("--only").map(String::as_str);
+    if only.is_none_or(|o| o == "holes") {
+        holes(&setting, fio.is_ok());
+    }
+    if only.is_none_or(|o| o == "filled") {
+        filled(&setting, fio.is_ok());
+    }
+    if let Some(device) = value("--device") {
+        let mut entries = contenders(fio.is_ok());
+        compare(&format!("the device {device}"), Path::new(device), &mut entries, &setting);
+    }
+}
+
+fn fio_version() -> Result<String, String> {
+    let output = Command::new("fio").arg("--version").output().map_err(|e| format!("fio --version: {e}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Holes of a sparse file: the device costs nothing, what is left is the
+/// kernel's path and the engine.
+fn holes(setting: &Setting, fio: bool) {
+    let path = setting.folder.join("cost-holes.dat");
+    let bytes = if setting.tiny { 64 << 20 } else { 4 << 30 };
+    let made = fs::File::create(&path).and_then(|file| file.set_len(bytes));
+    if let Err(why) = made {
+        println!("holes: skipped: {}: {why}", path.display());
+        return;
+    }
+    let mut entries = contenders(fio);
+    entries.push(Entry::new("bare ring, requests that do nothing", Contender::NoOps(DEPTH)));
+    compare("holes of a sparse file", &path, &mut entries, setting);
+    distance(&entries);
+    remove(&path);
+}
+
+/// A file filled by the target's own code, on the disk.
+fn filled(setting: &Setting, fio: bool) {
+    let path = setting.folder.join("cost-filled.dat");
+    let bytes = if setting.tiny { 16 << 20 } else { 1 << 30 };
+    let take = Take { bytes: Some(bytes), keep: true, ..Take::default() };
+    if let Err(why) = Target::take(&path, &take, &mut |_, _| true) {
+        println!("filled file: skipped: {why}");
+        return;
+    }
+    let mut entries = contenders(fio);
+    entries.push(Entry::new("ours, threads", Contender::Ours(Kind::Threads)));
+    if fio {
+        for engine in ["psync", "pvsync2"] {
+            // 64 outstanding are 64 threads there too
+            let options = [format!("--ioengine={engine}"), "--numjobs=64".into(), "--group_reporting".into()];
+            entries.push(Entry::new(&format!("fio {engine}, 64 threads"), Contender::Fio(options.into())));
+        }
+    }
+    compare("a filled file", &path, &mut entries, setting);
+    remove(&path);
+}
+
+fn remove(path: &Path) {
+    // a leftover below the target folder does no harm
+    let _ = fs::remove_file(path);
+}
+
+fn contenders(fio: bool) -> Vec<Entry> {
+    let mut entries = vec![Entry::new("ours, io_uring", Contender::Ours(Kind::Best))];
+    if !fio {
+        return entries;
+    }
+    let ring = |more: &[String]| {
+        let usual = ["--ioengine=io_uring".to_owned(), format!("--iodepth={DEPTH}")];
+        Contender::Fio(usual.iter().chain(more).cloned().collect())
+    };
+    let registered: Vec<String> = REGISTERED.iter().map(|o| (*o).to_owned()).collect();
+    entries.push(Entry::new("fio", ring(&[])));
+    entries.push(Entry::new("fio registered", ring(&registered)));
+    for batch in [8, 16, 32, 64] {
+        for least in [1, batch] {
+            let mut options = registered.clone();
+            options.push(format!("--iodepth_batch={batch}"));
+            options.push(format!("--iodepth_batch_complete_min={least}"));
+            options.push(format!("--iodepth_batch_complete_max={DEPTH}"));
+            entries.push(Entry::new(&format!("fio registered, batches of {batch}, waits for {least}"), ring(&options)));
+        }
+    }
+    entries
+}
+
+fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting) {
+    for _ in 0..setting.rounds {
+        for entry in entries.iter_mut() {
+            let round = match &entry.contender {
+                Contender::Ours(kind) => ours(path, *kind, setting.seconds),
+                Contender::Fio(options) => fio(path, options, setting.seconds),
+                Contender::NoOps(batch) => no_ops(*batch, setting.seconds),
+            };
+            match round {
+                Ok(round) => entry.rounds.push(round),
+                Err(why) => println!("{}: {why}", entry.name),
+            }
+        }
+    }
+    entries.retain(|e| !e.rounds.is_empty());
+    println!("\n== {what}");
+    println!(
+        "{:<46} {:>28} {:>7} {:>7} {:>22} {:>8} {:>8}",
+        "", "requests/s", "user us", "sys us", "processor time us", "50 % us", "99 % us"
+    );
+    for entry in entries.iter() {
+        let (rate, least, most) = entry.of(|r| r.per_s);
+        let (sum, sum_least, sum_most) = entry.of(Round::sum_us);
+        println!(
+            "{:<46} {rate:>9.0} ({least:>7.0} to {most:>7.0}) {:>7.3} {:>7.3} {sum:>6.3} ({sum_least:.3} to {sum_most:.3}) {:>8.1} {:>8.1}",
+            entry.name,
+            entry.of(|r| r.user_us).0,
+            entry.of(|r| r.system_us).0,
+            entry.of(|r| r.p50_us).0,
+            entry.of(|r| r.p99_us).0,
+        );
+    }
+    ratios(entries);
+}
+
+/// Ours to the best of fio's, figure by figure: each may be another fio.
+fn ratios(entries: &[Entry]) {
+    let is_ring = |e: &&Entry| matches!(&e.contender, Contender::Fio(o) if o[0].ends_with("io_uring"));
+    let best = |value: fn(&Round) -> f64| {
+        let all = entries.iter().filter(is_ring);
+        all.min_by(|a, b| a.of(value).0.total_cmp(&b.of(value).0))
+    };
+    let ours = |value: fn(&Round) -> f64| entries[0].of(value).0;
+    let figures: [(&str, fn(&Round) -> f64, &str); 3] = [
+        ("processor time", Round::sum_us, "at most 1"),
+        ("user part", |r| r.user_us, "at most 0.7"),
+        ("time between answers", |r| 1.0 / r.per_s, "at most 0.83 on holes: 1.2 x the requests a second"),
+    ];
+    for (name, value, goal) in figures {
+        let Some(fio) = best(value) else { continue };
+        println!("ours to the least of fio ({}): {name} {:.3} ({goal})", fio.name, ours(value) / fio.of(value).0);
+    }
+}
+
+/// How far ours is from requests that do nothing.
+fn distance(entries: &[Entry]) {
+    let (Some(ours), Some(bare)) = (entries.first(), entries.last()) else { return };
+    if !matches!(bare.contender, Contender::NoOps(_)) {
+        return;
+    }
+    let (all, least) = (ours.of(Round::sum_us).0, bare.of(Round::sum_us).0);
+    let system = ours.of(|r| r.system_us).0;
+    println!(
+        "ours costs {:.3} us a request, {:.1} x a request that does nothing ({least:.3} us); {:.0} % of it is the kernel's",
+        all,
+        all / least,
+        system / all * 100.0
+    );
+}
+
+fn ours(path: &Path, kind: Kind, seconds: f64) -> Result<Round, String> {
+    let target = Target::take(path, &Take::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
+    let (ramp, lasts) = (Duration::ZERO, Duration::from_secs_f64(seconds));
+    let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, DEPTH) };
+    let making = Making { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
+    let before = times();
+    let outcome = run::run(&target, &pattern, &making, &mut |_, _| {}).map_err(|e| e.to_string())?;
+    let spent = used(before);
+    let reads = &outcome.tally.reads;
+    assert!(reads.requests > 0 && outcome.tally.failed() == 0, "every request is answered");
+    let at = |share| reads.latency.quantile(share).unwrap_or(f64::NAN) * 1e-3;
+    Ok(round(reads.requests as f64, outcome.seconds, spent, (at(0.5), at(0.99))))
+}
+
+fn no_ops(batch: u32, seconds: f64) -> Result<Round, String> {
+    let before = times();
+    let (count, taken) = ring::do_nothing(batch, Duration::from_secs_f64(seconds)).map_err(|e| e.to_string())?;
+    Ok(round(count as f64, taken.as_secs_f64(), used(before), (f64::NAN, f64::NAN)))
+}
+
+fn round(requests: f64, seconds: f64, (user_s, system_s): (f64, f64), (p50_us, p99_us): (f64, f64)) -> Round {
+    let (user_us, system_us) = (user_s / requests * 1e6, system_s / requests * 1e6);
+    Round { per_s: requests / seconds, user_us, system_us, p50_us, p99_us }
+}
+
+/// Processor time of this process so far: user and system in clock ticks, and
+/// the exact sum in seconds.
+fn times() -> (f64, f64, f64) {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
+    let exact = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    (field(11), field(12), exact.tv_sec as f64 + exact.tv_nsec as f64 * 1e-9)
+}
+
+/// User and system time since then, seconds: the exact sum, dealt out as the
+/// ticks say.
+fn used(before: (f64, f64, f64)) -> (f64, f64) {
+    let after = times();
+    let (user, system, sum) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
+    let share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
+    (sum * share, sum * (1.0 - share))
+}
+
+fn fio(path: &Path, options: &[String], seconds: f64) -> Result<Round, String> {
+    let mut command = Command::new("fio");
+    command.args(["--name=cost", "--rw=randread", "--bs=4k", "--direct=1", "--time_based", "--thread"]);
+    command.args(["--norandommap", "--output-format=json", "--invalidate=0"]);
+    command.arg(format!("--runtime={}ms", (seconds * 1e3) as u64)).arg(format!("--filename={}", path.display()));
+    let output = command.args(options).output().map_err(|e| format!("fio: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("fio: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    // notes come before the document
+    let document: serde_json::Value =
+        text.find('{').and_then(|at| serde_json::from_str(&text[at..]).ok()).ok_or("fio wrote no JSON")?;
+    let job = &document["jobs"][0];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
+    let read = &job["read"];
+    let (requests, runtime) = (number(&read["total_ios"]), number(&job["job_runtime"]) * 1e-3);
+    let percentile = |name: &str| number(&read["clat_ns"]["percentile"][name]) * 1e-3;
+    let spent = (number(&job["usr_cpu"]) / 100.0 * runtime, number(&job["sys_cpu"]) / 100.0 * runtime);
+    let mut round = round(requests, 1.0, spent, (percentile("50.000000"), percentile("99.000000")));
+    round.per_s = number(&read["iops"]);
+    Ok(round)
+}
