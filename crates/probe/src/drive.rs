@@ -137,6 +137,7 @@ pub fn run<E: Engine>(engine: &mut E, draw: &mut Draw, lane: &Lane<'_>, slots: u
         work.settle(now, |_| {});
     }
     let now = work.engine.now();
+    work.tally.measured_ns = now.min(until).saturating_sub(from);
     if work.outstanding > 0 {
         work.silence(now);
     }

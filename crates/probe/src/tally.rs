@@ -33,6 +33,8 @@ pub struct Tally {
     pub longest_silence_ns: u64,
     /// Requests that an open loop made late because no slot was free.
     pub late: u64,
+    /// Time that was measured, by the lane's own clock, nanoseconds.
+    pub measured_ns: u64,
     /// The answer that was slower than a live device may be, nanoseconds.
     pub braked_ns: Option<u64>,
 }
@@ -89,6 +91,7 @@ impl Tally {
         self.short += other.short;
         self.longest_silence_ns = self.longest_silence_ns.max(other.longest_silence_ns);
         self.late += other.late;
+        self.measured_ns = self.measured_ns.max(other.measured_ns);
         self.braked_ns = self.braked_ns.max(other.braked_ns);
     }
 }

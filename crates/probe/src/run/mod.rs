@@ -128,8 +128,8 @@ pub fn run(
 }
 
 /// What a lane sends when it is done: whose it is, what it counted or why it
-/// failed, its engine, and when it ended.
-type Answer = (usize, io::Result<(Tally, &'static str)>, Instant);
+/// failed, and its engine.
+type Answer = (usize, io::Result<(Tally, &'static str)>);
 
 /// Measures several patterns at the same time.
 ///
@@ -162,7 +162,7 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
                 scope.spawn(move || {
                     let result = lanes.run(pace, file, lane as u32);
                     // the receiver lives as long as the scope
-                    let _ = answer.send((number, result, Instant::now()));
+                    let _ = answer.send((number, result));
                 });
             }
         }
@@ -223,11 +223,13 @@ impl<'a> Follow<'a> {
         let mut failed = None;
         while self.at_work.iter().any(|lanes| *lanes > 0) {
             match answers.recv_timeout(self.watch.nap(self.begin.elapsed(), self.from, self.until)) {
-                Ok((job, result, at)) => {
+                Ok((job, result)) => {
                     self.at_work[job] -= 1;
-                    self.ended[job] = self.ended[job].max(at.saturating_duration_since(self.begin));
                     match result {
                         Ok((tally, engine)) => {
+                            // by the lanes' clocks: this thread may have begun to watch late
+                            let measured = Duration::from_nanos(tally.measured_ns);
+                            self.ended[job] = self.ended[job].max(self.jobs[job].from() + measured);
                             self.each[job].tally.merge(&tally);
                             self.each[job].engine = engine;
                         }

@@ -1,6 +1,6 @@
 //! Processor time and the kernel's counts while measuring goes on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diskwright_counters::live::{Options as LiveOptions, Roots, Sampler, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
@@ -13,14 +13,16 @@ const BEAT: Duration = Duration::from_millis(200);
 /// Looks at processor time and the kernel's counts when measuring begins and ends.
 pub(super) struct Watch {
     sampler: Sampler,
-    begun: Option<Duration>,
-    ended: Option<Duration>,
+    begun: Option<(Instant, Duration)>,
+    ended: Option<(Instant, Duration)>,
     kernel: Kernel,
 }
 
-fn processor_time() -> Duration {
+/// Now, and the processor time of all threads of this process so far: those
+/// that the kernel keeps for its rings (`iou-wrk`) are among them.
+fn processor_time() -> (Instant, Duration) {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
+    (Instant::now(), Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
 }
 
 impl Watch {
@@ -67,8 +69,14 @@ impl Watch {
         if self.begun.is_some() && self.ended.is_none() {
             self.end();
         }
-        let (begun, ended) = (self.begun.unwrap_or_default(), self.ended.unwrap_or_default());
-        outcome.cpu_s = ended.saturating_sub(begun).as_secs_f64();
+        outcome.cpu_s = match (self.begun, self.ended) {
+            // the looks may be a little apart from the run: what lies between them is taken as a rate
+            (Some((from, begun)), Some((until, ended))) if until > from => {
+                let share = outcome.seconds / until.duration_since(from).as_secs_f64();
+                ended.saturating_sub(begun).as_secs_f64() * share
+            }
+            _ => f64::NAN,
+        };
         outcome.kernel = self.kernel;
     }
 }
