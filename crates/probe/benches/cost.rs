@@ -62,6 +62,9 @@ impl Round {
     }
 }
 
+/// One of the figures of a round.
+type Figure = fn(&Round) -> f64;
+
 /// A contender with its rounds.
 struct Entry {
     name: String,
@@ -222,14 +225,12 @@ fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting)
     for entry in entries.iter() {
         let (rate, least, most) = entry.of(|r| r.per_s);
         let (sum, sum_least, sum_most) = entry.of(Round::sum_us);
-        println!(
-            "{:<46} {rate:>9.0} ({least:>7.0} to {most:>7.0}) {:>7.3} {:>7.3} {sum:>6.3} ({sum_least:.3} to {sum_most:.3}) {:>8.1} {:>8.1}",
-            entry.name,
-            entry.of(|r| r.user_us).0,
-            entry.of(|r| r.system_us).0,
-            entry.of(|r| r.p50_us).0,
-            entry.of(|r| r.p99_us).0,
-        );
+        let [user, system, p50, p99] =
+            [|r: &Round| r.user_us, |r: &Round| r.system_us, |r: &Round| r.p50_us, |r: &Round| r.p99_us]
+                .map(|figure| entry.of(figure).0);
+        let rates = format!("{rate:.0} ({least:.0} to {most:.0})");
+        let sums = format!("{sum:.3} ({sum_least:.3} to {sum_most:.3})");
+        println!("{:<46} {rates:>28} {user:>7.3} {system:>7.3} {sums:>22} {p50:>8.1} {p99:>8.1}", entry.name);
     }
     ratios(entries);
 }
@@ -237,12 +238,12 @@ fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting)
 /// Ours to the best of fio's, figure by figure: each may be another fio.
 fn ratios(entries: &[Entry]) {
     let is_ring = |e: &&Entry| matches!(&e.contender, Contender::Fio(o) if o[0].ends_with("io_uring"));
-    let best = |value: fn(&Round) -> f64| {
+    let best = |value: Figure| {
         let all = entries.iter().filter(is_ring);
         all.min_by(|a, b| a.of(value).0.total_cmp(&b.of(value).0))
     };
-    let ours = |value: fn(&Round) -> f64| entries[0].of(value).0;
-    let figures: [(&str, fn(&Round) -> f64, &str); 3] = [
+    let ours = |value: Figure| entries[0].of(value).0;
+    let figures: [(&str, Figure, &str); 3] = [
         ("processor time", Round::sum_us, "at most 1"),
         ("user part", |r| r.user_us, "at most 0.7"),
         ("time between answers", |r| 1.0 / r.per_s, "at most 0.83 on holes: 1.2 x the requests a second"),
@@ -261,12 +262,9 @@ fn distance(entries: &[Entry]) {
     }
     let (all, least) = (ours.of(Round::sum_us).0, bare.of(Round::sum_us).0);
     let system = ours.of(|r| r.system_us).0;
-    println!(
-        "ours costs {:.3} us a request, {:.1} x a request that does nothing ({least:.3} us); {:.0} % of it is the kernel's",
-        all,
-        all / least,
-        system / all * 100.0
-    );
+    let (times, share) = (all / least, system / all * 100.0);
+    println!("ours costs {all:.3} us a request, {times:.1} x one that does nothing ({least:.3} us)");
+    println!("the kernel's share of ours is {share:.0} %");
 }
 
 fn ours(path: &Path, kind: Kind, seconds: f64) -> Result<Round, String> {
