@@ -40,7 +40,7 @@ def fio(target, job, ramp_s, lasts_s):
     """One run of fio."""
     options = {"name": "job", "filename": target, "direct": 1, "ioengine": "io_uring", "time_based": 1,
                "runtime": f"{lasts_s * 1e3:.0f}ms", "ramp_time": f"{ramp_s * 1e3:.0f}ms",
-               "norandommap": 1, "randrepeat": 1, "refill_buffers": 1,
+               "norandommap": 1, "randrepeat": 1, "registerfiles": 1, "fixedbufs": 1,
                "lat_percentiles": 1, "clat_percentiles": 0, "percentile_list": "50:95:99:99.9",
                "group_reporting": 1, "output-format": "json"} | job
     out = told(["fio", *(f"--{key}={value}" for key, value in options.items())])
@@ -73,11 +73,9 @@ def pattern(job, ramp_s, lasts_s):
     else:
         pace = {"loop": "closed", "depth": job.get("iodepth", 1)}
     place = {"place": "uniform"} if random else {"place": "sequential", "streams": 1}
-    # whole seconds and nanoseconds, as a Duration is written
-    duration = lambda seconds: {"secs": int(seconds), "nanos": int(seconds % 1 * 1e9)}  # noqa: E731
     return {"name": "job", **place, **pace, "sizes": [[size(job["bs"]), 1.0]], "read_share": reads, "align_bytes": 0,
-            "from_bytes": 0, "range_bytes": None, "buffered": False, "durable": "no", "ramp": duration(ramp_s),
-            "lasts": duration(lasts_s), "seed": 1}
+            "from_bytes": 0, "range_bytes": None, "buffered": False, "durable": "no", "ramp_s": ramp_s,
+            "lasts_s": lasts_s, "seed": 1}
 
 
 def diskwright(program, target, job, ramp_s, lasts_s):

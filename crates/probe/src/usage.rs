@@ -6,6 +6,7 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use diskwright_counters::live::{Roots, mountinfo};
 use rustix::fs::{major, minor};
@@ -16,6 +17,8 @@ pub type Number = (u64, u64);
 /// Processes that look at every new device for a moment or watch its health,
 /// and are no reason to keep off. They count all the same if they may write.
 const WATCHERS: &[&str] = &["(udev-worker)", "systemd-udevd", "udevd", "udisksd", "smartd", "multipathd"];
+/// Time between the two looks at who has it open.
+const SECOND_LOOK: Duration = Duration::from_millis(300);
 /// So many processes are named.
 const MOST_NAMED: usize = 3;
 
@@ -166,23 +169,26 @@ impl Open {
     }
 }
 
-/// Processes that have something open, as far as we may see.
+/// Processes that have something open, as far as we may see. Programs that
+/// only looked at it for a moment (losetup, blkid, udev) have gone at the second look.
 fn processes(roots: &Roots, wanted: &dyn Fn(&Open) -> bool) -> Vec<String> {
-    let mut found = Vec::new();
-    for (id, folder, name) in others(roots) {
-        let open = names(&folder.join("fd")).into_iter().any(|descriptor| {
+    let has_it = |(_, folder, name): &(u32, PathBuf, String)| {
+        names(&folder.join("fd")).into_iter().any(|descriptor| {
             let (link, info) = (folder.join("fd").join(&descriptor), folder.join("fdinfo").join(&descriptor));
             let Ok(path) = fs::read_link(&link) else { return false };
             let open = Open { path: path.to_string_lossy().into_owned(), link, info };
             // pipes, sockets and the like have no path
             let counts = || !(WATCHERS.contains(&name.as_str()) && open.only_reads());
             open.path.starts_with('/') && wanted(&open) && counts()
-        });
-        if open {
-            found.push(format!("process {id} ({name}) has it open"));
-        }
+        })
+    };
+    let mut found: Vec<_> = others(roots).filter(has_it).collect();
+    let begun = Instant::now();
+    while !found.is_empty() && begun.elapsed() < SECOND_LOOK {
+        std::thread::park_timeout(SECOND_LOOK.saturating_sub(begun.elapsed()));
     }
-    few(found)
+    found.retain(has_it);
+    few(found.into_iter().map(|(id, _, name)| format!("process {id} ({name}) has it open")).collect())
 }
 
 /// Programs that run from a file or have it mapped; those hold no descriptor.

@@ -1,0 +1,211 @@
+//! Real devices for tests: loop devices, filesystems, servers, all undone at
+//! the end. Where this machine cannot make one, [`Bench::new`] and the makers
+//! say why in a printed line and the test is skipped.
+
+#![allow(dead_code, reason = "each test binary uses its part of it")]
+#![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder, and what must be undone.
+pub struct Bench {
+    pub folder: PathBuf,
+    undo: Vec<Vec<String>>,
+    children: Vec<Child>,
+}
+
+pub fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+impl Bench {
+    /// A folder for a test, where loop devices can be made.
+    pub fn new(test: &str) -> Option<Bench> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        // what a killed run left behind
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut bench = Bench { folder, undo: Vec::new(), children: Vec::new() };
+        let file = bench.file("try", 1 << 20);
+        let device = bench.attach(&file, &[])?;
+        // the node of a device that nobody detached may be there without working
+        File::open(device).is_ok().then_some(bench)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A sparse file.
+    pub fn file(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        File::create(&path).and_then(|f| f.set_len(bytes)).expect("a sparse file");
+        path
+    }
+
+    /// A loop device over a file or device.
+    pub fn attach(&mut self, file: &Path, options: &[&str]) -> Option<String> {
+        let file = file.display().to_string();
+        let arguments = [&["--find", "--show"], options, &[file.as_str()]].concat();
+        let device = tool("losetup", &arguments)?;
+        self.later("losetup", &["-d", &device]);
+        Some(device)
+    }
+
+    /// A loop device of so many MiB.
+    pub fn device(&mut self, name: &str, mib: u64) -> Option<String> {
+        let file = self.file(name, mib << 20);
+        self.attach(&file, &[])
+    }
+
+    pub fn mount(&mut self, device: &str, name: &str, options: &str) -> Option<PathBuf> {
+        let point = self.path(name);
+        fs::create_dir_all(&point).expect("a mount point");
+        let at = point.display().to_string();
+        tool("mount", &["-o", options, device, &at])?;
+        self.later("umount", &[&at]);
+        Some(point)
+    }
+
+    /// Something to be run at the end, the last first.
+    pub fn later(&mut self, program: &str, arguments: &[&str]) {
+        self.undo.push([&[program], arguments].concat().into_iter().map(str::to_owned).collect());
+    }
+
+    /// A program that is ended with the test.
+    pub fn start(&mut self, program: &str, arguments: &[&str]) -> Option<u32> {
+        let started = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let Ok(child) = started else {
+            skip(&format!("no {program}"));
+            return None;
+        };
+        self.children.push(child);
+        self.children.last().map(Child::id)
+    }
+
+    /// A loop device over nbdkit's memory disk with these filters and options;
+    /// the number of the server's process.
+    pub fn served(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
+        let (socket, mount) = (self.path("server.socket"), self.path("server.nbd"));
+        let (at, size) = (socket.display().to_string(), format!("{mib}M"));
+        let filters: Vec<&str> = arguments.iter().copied().filter(|a| a.starts_with("--")).collect();
+        let options: Vec<&str> = arguments.iter().copied().filter(|a| !a.starts_with("--")).collect();
+        let server = [&["-f", "-U", &at], &filters[..], &["memory", &size], &options[..]].concat();
+        let server = self.start("nbdkit", &server)?;
+        within(|| socket.exists())?;
+        File::create(&mount).expect("a mount point");
+        let (uri, point) = (format!("nbd+unix:///?socket={at}"), mount.display().to_string());
+        self.start("nbdfuse", &["-C", "8", &point, &uri])?;
+        self.later("fusermount3", &["-u", &point]);
+        let served = within(|| fs::metadata(&mount).is_ok_and(|m| m.len() > 0));
+        if served.is_none() {
+            skip("nbdfuse serves nothing here (no /dev/fuse?)");
+        }
+        served?;
+        Some((self.attach(&mount, &["--direct-io=on"])?, server))
+    }
+
+    /// `diskwright probe` with short runs where nothing else is said.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+        command.arg("probe").args(arguments).args(["--ramp", "0"]);
+        if !arguments.contains(&"--for") {
+            command.args(["--for", "50ms"]);
+        }
+        command.env("DISKWRIGHT_STATE", self.path("state")).current_dir(&self.folder);
+        command
+    }
+
+    /// The same, run to its end.
+    pub fn probe(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("runs")
+    }
+
+    /// It says all this, ends with 1, and the data stays as it was.
+    pub fn refused(&self, arguments: &[&str], data: &str, expected: &[&str]) {
+        let before = sum(data);
+        self.fails(arguments, expected);
+        assert_eq!(sum(data), before, "{arguments:?} changed {data}");
+    }
+
+    /// It says all this and ends with 1.
+    pub fn fails(&self, arguments: &[&str], expected: &[&str]) {
+        let done = self.probe(arguments);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {said}");
+        for words in expected {
+            assert!(said.contains(words), "{arguments:?} does not say `{words}`: {said}");
+        }
+    }
+
+    /// It measures.
+    pub fn measures(&self, arguments: &[&str]) -> serde_json::Value {
+        let done = self.probe(&[arguments, &["--json"]].concat());
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        serde_json::from_slice(&done.stdout).expect("JSON")
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for step in self.undo.drain(..).rev() {
+            // "busy" goes by itself when the last user has gone
+            let done = || Command::new(&step[0]).args(&step[1..]).output().is_ok_and(|o| o.status.success());
+            if within(done).is_none() {
+                eprintln!("not undone: {}", step.join(" "));
+            }
+        }
+        for mut child in self.children.drain(..) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What a program prints; where it fails or is missing, that is the reason for skipping.
+pub fn tool(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(done) if done.status.success() => Some(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        Ok(done) => {
+            skip(&format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&done.stderr).trim()));
+            None
+        }
+        Err(error) => {
+            skip(&format!("{program}: {error}"));
+            None
+        }
+    }
+}
+
+/// Waits up to ten seconds.
+pub fn within(mut condition: impl FnMut() -> bool) -> Option<()> {
+    let begun = Instant::now();
+    while !condition() {
+        if begun.elapsed() > Duration::from_secs(10) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Some(())
+}
+
+/// A sum over all bytes of a file or device.
+pub fn sum(path: &str) -> String {
+    let done = Command::new("md5sum").arg(path).output().expect("md5sum, of coreutils");
+    assert!(done.status.success(), "{path}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Writes bytes at a place, counted from the end where negative.
+pub fn put(path: &str, at: i64, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).expect("opens");
+    let end = || std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).expect("a size");
+    let at = if at < 0 { end() - at.unsigned_abs() } else { at as u64 };
+    file.write_all_at(bytes, at).expect("writes");
+    file.sync_all().expect("syncs");
+}

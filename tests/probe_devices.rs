@@ -1,0 +1,261 @@
+//! The guard of `probe` on real devices: each refusal, and that nothing was
+//! written. Takes root and loop devices; says why it skips where there are none.
+
+mod devices;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+
+use devices::{Bench, put, skip, sum, tool};
+
+const READ: &str = "minread";
+const WRITE: &str = "commit";
+
+/// In use: reading takes `--live`, and no word makes it write.
+fn guarded(bench: &Bench, device: &str, why: &str) {
+    bench.refused(&[READ, device], device, &[why, "say --live"]);
+    bench.measures(&[READ, device, "--live", "--brake", "60s"]);
+    for said in [&[][..], &["--live"], &["--destroy-data-on", device], &["--live", "--destroy-data-on", device]] {
+        let arguments = [&[WRITE, device], said].concat();
+        bench.refused(&arguments, device, &[why, "nothing here writes to it"]);
+    }
+}
+
+#[test]
+fn a_mounted_device_is_kept() {
+    let Some(mut bench) = Bench::new("devices-mounted") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+        return;
+    }
+    // not even a journal is written behind our backs
+    let Some(point) = bench.mount(&device, "point", "ro,noload") else { return };
+    guarded(&bench, &device, &format!("is mounted on {}", point.display()));
+}
+
+#[test]
+fn a_device_with_a_mounted_partition_is_kept() {
+    let Some(mut bench) = Bench::new("devices-partition") else { return };
+    let Some(device) = bench.device("disk", 32) else { return };
+    // an MBR with one Linux partition: 2048 sectors from the start, 40960 long
+    let mut entry = vec![0, 0, 0, 0, 0x83, 0, 0, 0];
+    entry.extend(2048u32.to_le_bytes().iter().chain(&40960u32.to_le_bytes()));
+    put(&device, 446, &entry);
+    put(&device, 510, &[0x55, 0xaa]);
+    if tool("partx", &["-a", &device]).is_none() {
+        return;
+    }
+    bench.later("partx", &["-d", &device]);
+    let part = format!("{device}p1");
+    bench.refused(&[WRITE, &device], &device, &["the partition loop", "partition table or boot sector (MBR)"]);
+    if tool("mkfs.ext4", &["-q", &part]).is_none() {
+        return;
+    }
+    let Some(point) = bench.mount(&part, "point", "ro,noload") else { return };
+    let why = format!("p1 is mounted on {}", point.display());
+    guarded(&bench, &device, &why);
+    guarded(&bench, &part, &why);
+}
+
+#[test]
+fn swap_is_kept_on_a_device_and_in_a_file() {
+    let Some(mut bench) = Bench::new("devices-swap") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    // the lowest priority: nothing is swapped out to it
+    if tool("mkswap", &[&device]).is_none() || tool("swapon", &["-p", "0", &device]).is_none() {
+        return;
+    }
+    bench.later("swapoff", &[&device]);
+    // its bytes are the kernel's to change, so they are not compared
+    bench.fails(&[READ, &device], &["is swap", "say --live"]);
+    bench.fails(&[WRITE, &device, "--destroy-data-on", &device], &["is swap", "nothing here writes to it"]);
+    let file = bench.path("swapfile");
+    fs::write(&file, vec![0; 8 << 20]).expect("a file");
+    let name = file.display().to_string();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
+    if tool("mkswap", &[&name]).is_none() || tool("swapon", &["-p", "0", &name]).is_none() {
+        return;
+    }
+    bench.later("swapoff", &[&name]);
+    bench.fails(&[WRITE, &name, "--destroy-data-on", &name], &["it is swap", "nothing here writes to it"]);
+}
+
+#[test]
+fn what_stands_on_a_device_keeps_it() {
+    let Some(mut bench) = Bench::new("devices-held") else { return };
+    let (Some(below), Some(first), Some(second)) =
+        (bench.device("below", 16), bench.device("first", 128), bench.device("second", 128))
+    else {
+        return;
+    };
+    // a loop device claims nothing of what it stands on
+    let Some(over) = bench.attach(below.as_ref(), &[]) else { return };
+    guarded(&bench, &below, &format!("is below {}", over.trim_start_matches("/dev/")));
+    if tool("mkfs.btrfs", &["-q", "-d", "raid0", "-m", "raid1", &first, &second]).is_none() {
+        return;
+    }
+    let Some(point) = bench.mount(&first, "btrfs", "ro") else { return };
+    guarded(&bench, &first, &format!("is mounted on {}", point.display()));
+    // only the first is in the table of mounts
+    guarded(&bench, &second, "is a member of the btrfs");
+}
+
+#[test]
+fn a_device_that_a_process_has_open_is_kept() {
+    const O_EXCL: i32 = 0o200;
+    let Some(mut bench) = Bench::new("devices-open") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    let process = format!("process {}", std::process::id());
+    let open = File::open(&device).expect("opens");
+    guarded(&bench, &device, &process);
+    drop(open);
+    let claimed = File::options().read(true).custom_flags(O_EXCL).open(&device).expect("opens");
+    guarded(&bench, &device, &process);
+    drop(claimed);
+    bench.measures(&[READ, &device]);
+}
+
+#[test]
+fn a_probe_that_writes_has_the_device_for_itself() {
+    let Some(mut bench) = Bench::new("devices-claim") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+        return;
+    }
+    let mut child =
+        bench.command(&[WRITE, &device, "--destroy-data-on", &device, "--for", "60s"]).spawn().expect("runs");
+    let busy = || File::options().read(true).custom_flags(0o200).open(&device).is_err();
+    let claimed = devices::within(busy);
+    let point = bench.path("point");
+    fs::create_dir_all(&point).expect("a folder");
+    let mounted = std::process::Command::new("mount").arg(&device).arg(&point).output().expect("runs");
+    child.kill().expect("ends");
+    child.wait().expect("ends");
+    assert!(claimed.is_some(), "it never had the device");
+    assert!(!mounted.status.success(), "mounted while it is written to");
+}
+
+/// What lies on a device, by name, and where its mark is.
+const MARKS: &[(&str, i64, &[u8])] = &[
+    ("XFS", 0, b"XFSB"),
+    ("ext2, ext3 or ext4", 0x438, &[0x53, 0xef]),
+    ("btrfs", 0x1_0040, b"_BHRfS_M"),
+    ("swap", 0xff6, b"SWAPSPACE2"),
+    ("LUKS", 0, b"LUKS\xba\xbe"),
+    ("an LVM volume", 0x218, b"LVM2 001"),
+    ("an md member", 0x1000, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    // version 0.90: in the last whole 64 KiB but one
+    ("an md member", -0x1_0000, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    // one of the uberblocks, in both byte orders
+    ("ZFS", 0x2_0000 + 7 * 1024, &[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0]),
+    ("ZFS", 0x2_0000 + 100 * 1024, &[0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]),
+    ("a partition table (GPT)", 512, b"EFI PART"),
+    ("a partition table (GPT, its copy at the end)", -512, b"EFI PART"),
+    ("a partition table or boot sector (MBR)", 510, &[0x55, 0xaa]),
+    // nothing known is no licence either
+    ("no known signature, and perhaps data all the same", 0x8_0000, b"somebody's data"),
+];
+
+#[test]
+fn what_carries_data_is_written_to_only_by_name() {
+    let Some(mut bench) = Bench::new("devices-marks") else { return };
+    let Some(device) = bench.device("disk", 4) else { return };
+    for (what, at, bytes) in MARKS {
+        put(&device, 0, &vec![0; 4 << 20]);
+        put(&device, *at, bytes);
+        bench.refused(&[WRITE, &device], &device, &[what, &format!("say --destroy-data-on {device}")]);
+        // reading is no harm, and may be done without a word
+        let before = sum(&device);
+        bench.measures(&[READ, &device]);
+        assert_eq!(sum(&device), before, "{what}");
+    }
+    let wrong = bench.path("other").display().to_string();
+    for typed in [&wrong, &device[1..], &device[..device.len() - 1], "", "yes"] {
+        let arguments = [WRITE, &device, "--destroy-data-on", typed];
+        bench.refused(&arguments, &device, &["nothing was written", &device]);
+    }
+    let before = sum(&device);
+    // a suite that writes only if it may does not
+    bench.measures(&["users", &device, "--for", "20ms"]);
+    assert_eq!(sum(&device), before, "reads write nothing");
+    bench.measures(&[WRITE, &device, "--destroy-data-on", &device]);
+    assert_ne!(sum(&device), before, "by its name it is written to");
+}
+
+#[test]
+fn real_filesystems_are_known() {
+    let Some(mut bench) = Bench::new("devices-mkfs") else { return };
+    // with the least size that each takes, MiB
+    let makers: &[(&str, u64, &[&str], &str)] = &[
+        ("mkfs.ext4", 16, &["-q", "-F"], "ext2, ext3 or ext4"),
+        ("mkfs.btrfs", 128, &["-q", "-f"], "btrfs"),
+        ("mkfs.xfs", 320, &["-q", "-f"], "XFS"),
+        ("mkfs.vfat", 16, &[], "FAT"),
+        ("mkswap", 16, &[], "swap"),
+        ("pvcreate", 16, &["-q", "-ff", "-y"], "an LVM volume"),
+    ];
+    for (number, (maker, mib, options, what)) in makers.iter().enumerate() {
+        let Some(device) = bench.device(&format!("disk{number}"), *mib) else { return };
+        if tool(maker, &[options, &[device.as_str()][..]].concat()).is_some() {
+            bench.refused(&[WRITE, &device], &device, &[what]);
+        }
+    }
+}
+
+#[test]
+fn other_names_of_a_device_are_the_device() {
+    let Some(mut bench) = Bench::new("devices-names") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    let link = bench.path("by-id");
+    symlink(&device, &link).expect("a link");
+    let link = link.display().to_string();
+    let round = format!("/dev/../dev/./{}", device.trim_start_matches("/dev/"));
+    for name in [&link, &round] {
+        bench.refused(&[WRITE, name], &device, &[&format!("say --destroy-data-on {name}")]);
+        // the name has to be typed as TARGET has it, so that it is looked at twice
+        bench.refused(&[WRITE, name, "--destroy-data-on", &device], &device, &["nothing was written"]);
+        bench.measures(&[WRITE, name, "--destroy-data-on", name]);
+    }
+    if tool("mkfs.ext4", &["-q", "-F", &device]).is_none() {
+        return;
+    }
+    let Some(_point) = bench.mount(&device, "point", "ro,noload") else { return };
+    for name in [&link, &round] {
+        bench.refused(
+            &[WRITE, name, "--destroy-data-on", name],
+            &device,
+            &["is mounted on", "nothing here writes to it"],
+        );
+    }
+}
+
+#[test]
+fn files_in_use_are_not_written_to() {
+    let Some(mut bench) = Bench::new("devices-files") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    let image = bench.path("disk").display().to_string();
+    let destroy = |name: &str, expected: &[&str]| {
+        bench.refused(&[WRITE, name, "--destroy-data-on", name], name, expected);
+    };
+    let node = device.trim_start_matches("/dev/").to_owned();
+    destroy(&image, &["it is the disk behind", &node]);
+    // by another name it is the same file
+    let second = bench.path("second").display().to_string();
+    fs::hard_link(&image, &second).expect("a second name");
+    destroy(&second, &[&node]);
+    let program = bench.path("program");
+    if fs::copy("/bin/sleep", &program).is_err() {
+        return skip("no /bin/sleep to copy");
+    }
+    let program = program.display().to_string();
+    let mut running = std::process::Command::new(&program).arg("60").spawn().expect("runs");
+    destroy(&program, &["runs from it", &running.id().to_string()]);
+    running.kill().expect("ends");
+    running.wait().expect("ends");
+    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+        return;
+    }
+    let Some(point) = bench.mount(&device, "point", "ro,noload") else { return };
+    let why = format!("is mounted on {}", point.display());
+    bench.refused(&[WRITE, &image, "--destroy-data-on", &image], &image, &[&why]);
+}

@@ -1,0 +1,239 @@
+//! `probe` on targets that are broken, break, or are ended under it: what was
+//! measured is kept, each trouble has its sentence, and nothing is left behind.
+//! Takes root, loop devices and nbdkit; says why it skips where there are none.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
+
+mod devices;
+
+use std::fs::{self, File};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use devices::{Bench, skip, tool, within};
+use serde_json::Value;
+
+fn said(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+/// The result that was kept.
+fn kept(bench: &Bench) -> Value {
+    let text = fs::read_to_string(bench.path("result.json")).expect("a result file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A remark's sentence.
+fn remark(answer: &Value, id: &str) -> String {
+    let remarks = answer["remarks"].as_array().expect("remarks");
+    let found = remarks.iter().find(|r| r["id"] == id).unwrap_or_else(|| panic!("no remark {id}: {answer:#}"));
+    found["text"].as_str().expect("a sentence").to_owned()
+}
+
+/// Starts a probe and waits until it measures, and so long more.
+fn started(bench: &Bench, arguments: &[&str], more: Duration) -> Child {
+    let arguments = [arguments, &["-o", "result.json"]].concat();
+    let mut command = bench.command(&arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let open = format!("/proc/{}/fd", child.id());
+    let is_ring = |e: fs::DirEntry| fs::read_link(e.path()).is_ok_and(|p| p.to_string_lossy().contains("io_uring"));
+    // where there is no io_uring, ten seconds are enough too
+    let _ = within(|| fs::read_dir(&open).is_ok_and(|all| all.flatten().any(is_ring)));
+    std::thread::sleep(more);
+    child
+}
+
+fn signal(name: &str, process: u32) {
+    let told = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().expect("kill");
+    assert!(told.success());
+}
+
+#[test]
+fn a_live_device_that_answers_slowly_is_left_alone() {
+    let Some(mut bench) = Bench::new("trouble-brake") else { return };
+    let Some((device, _)) = bench.served(16, &["--filter=delay", "rdelay=30ms"]) else { return };
+    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+        return;
+    }
+    let Some(_point) = bench.mount(&device, "point", "ro,noload") else { return };
+    bench.fails(&["depth", &device], &["is mounted on", "say --live"]);
+    let begun = Instant::now();
+    let stopped = ["is mounted", "to answer, more than the 0.02 s of --brake"];
+    bench.fails(&["depth", &device, "--live", "--brake", "20ms", "--for", "60s"], &stopped[1..]);
+    assert!(begun.elapsed() < Duration::from_secs(30), "it went on under load");
+    // one that it keeps to
+    let answer = bench.measures(&["minread", &device, "--live", "--brake", "60s", "--for", "300ms"]);
+    let mean = answer["runs"][0]["latency_s"]["mean"].as_f64().expect("a mean");
+    assert!(mean >= 0.03, "{mean}");
+}
+
+#[test]
+fn errors_are_counted_and_what_succeeds_is_measured() {
+    let Some(mut bench) = Bench::new("trouble-errors") else { return };
+    let trigger = bench.path("trigger");
+    let rate = ["error=EIO", "error-pread-rate=10%", &format!("error-file={}", trigger.display())];
+    let Some((device, _)) = bench.served(16, &[&["--filter=error"], &rate[..]].concat()) else { return };
+    File::create(&trigger).expect("a trigger");
+    let answer = bench.measures(&["diskmax", &device, "--for", "1s"]);
+    // no more errors while the devices are taken down
+    fs::remove_file(&trigger).expect("no trigger");
+    assert_eq!(answer["complete"], true);
+    let run = &answer["runs"][0];
+    let (failed, rate) = (run["failed"].as_f64().expect("a count"), run["requests_per_s"].as_f64().expect("a rate"));
+    assert!(failed > 0.0 && rate > 0.0, "{run:#}");
+    let share = failed / (failed + rate * run["measured_s"].as_f64().expect("a time"));
+    // loop and FUSE may split a request in two, each of which can fail
+    assert!(share > 0.03 && share < 0.4, "{share}: {run:#}");
+    assert_eq!(run["errors"][0]["number"], 5);
+    let text = remark(&answer, "failed");
+    assert!(text.contains("Input/output error") && text.contains("in no rate and no latency"), "{text}");
+}
+
+#[test]
+fn a_target_that_vanishes_ends_the_probe_and_not_its_results() {
+    let Some(mut bench) = Bench::new("trouble-vanishes") else { return };
+    let Some((device, server)) = bench.served(16, &[]) else { return };
+    let child = started(&bench, &["depth", &device, "--for", "1s"], Duration::from_millis(2500));
+    signal("KILL", server);
+    let begun = Instant::now();
+    let done = child.wait_with_output().expect("ends");
+    assert!(begun.elapsed() < Duration::from_secs(60), "it asked a dead device for long");
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("requests failed, the first with: Input/output error"), "{}", said(&done));
+    let answer = kept(&bench);
+    assert_eq!(answer["complete"], false);
+    assert!(answer["because"].as_str().is_some_and(|b| b.contains("requests failed")), "{answer:#}");
+    assert!(answer["runs"][0]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{answer:#}");
+    // and once more, from the start
+    bench.fails(&["minread", &device], &[&device]);
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_no_fast_one() {
+    let Some(bench) = Bench::new("trouble-cut") else { return };
+    let path = bench.path("data");
+    fs::write(&path, vec![7; 8 << 20]).expect("a file");
+    let child = started(&bench, &["depth", "data", "--for", "1s"], Duration::from_millis(2500));
+    File::options().write(true).open(&path).and_then(|f| f.set_len(0)).expect("cut");
+    let done = child.wait_with_output().expect("ends");
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("smaller than it was"), "{}", said(&done));
+    let answer = kept(&bench);
+    assert_eq!(answer["complete"], false);
+    // the run that it was cut under counts what came before, and says so
+    if answer["runs"].as_array().is_some_and(|runs| runs.iter().any(|r| r["short"].as_u64() > Some(0))) {
+        assert!(remark(&answer, "short").contains("not counted"));
+    }
+}
+
+#[test]
+fn signals_keep_what_was_measured_and_leave_no_file() {
+    let Some(bench) = Bench::new("trouble-signals") else { return };
+    for name in ["INT", "TERM"] {
+        let _ = fs::remove_file(bench.path("result.json"));
+        let arguments = ["depth", "probe.dat", "--size", "4MiB", "--for", "1s"];
+        let child = started(&bench, &arguments, Duration::from_millis(2500));
+        signal(name, child.id());
+        let done = child.wait_with_output().expect("ends");
+        assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+        assert!(said(&done).contains("interrupted"), "{}", said(&done));
+        let answer = kept(&bench);
+        let runs = answer["runs"].as_array().expect("runs");
+        assert!(answer["complete"] == false && !runs.is_empty() && runs.len() < 9, "{name}: {answer:#}");
+        assert!(!bench.path("probe.dat").exists());
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_probe_that_is_killed() {
+    let Some(bench) = Bench::new("trouble-killed") else { return };
+    let killed = |name: &str, words: &[&str]| {
+        let arguments = [&["depth", name, "--size", "4MiB", "--for", "60s"], words].concat();
+        let mut child = started(&bench, &arguments, Duration::from_millis(200));
+        child.kill().expect("ends");
+        child.wait().expect("ends");
+        bench.path(name).exists()
+    };
+    assert!(!killed("probe.dat", &[]), "it has no name where the filesystem can do that");
+    // with --keep it has one; the next probe knows it again
+    assert!(killed("kept.dat", &["--keep"]));
+    bench.fails(&["commit", "kept.dat"], &["an earlier probe filled and left", "say --destroy-data-on kept.dat"]);
+}
+
+#[test]
+fn a_filesystem_that_fills_says_so_and_keeps_nothing() {
+    let Some(mut bench) = Bench::new("trouble-full") else { return };
+    // a filesystem of 64 MiB over a device that has room for 24
+    fs::create_dir_all(bench.path("memory")).expect("a folder");
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(bench.path("memory"));
+    if !mount.status().is_ok_and(|s| s.success()) {
+        return skip("no tmpfs");
+    }
+    let at = bench.path("memory").display().to_string();
+    bench.later("umount", &[&at]);
+    let backing = bench.file("memory/disk", 64 << 20);
+    let Some(device) = bench.attach(&backing, &[]) else { return };
+    if tool("mkfs.ext4", &["-q", "-O", "^has_journal", &device]).is_none() {
+        return;
+    }
+    let Some(_point) = bench.mount(&device, "point", "noatime") else { return };
+    bench.fails(&["minread", "point/probe.dat", "--size", "50MiB"], &["are free, and at most half of that is filled"]);
+    bench.fails(&["minread", "point/probe.dat", "--size", "512K"], &["at least 1 MiB"]);
+    bench.fails(&["minread", "point/probe.dat", "--size", "26MiB"], &["point/probe.dat: cannot be filled"]);
+    bench.fails(&["minread", "point/probe.dat", "--size", "26MiB", "--keep"], &["cannot be filled"]);
+    let left: Vec<_> = fs::read_dir(bench.path("point")).expect("a folder").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["lost+found"]);
+}
+
+#[test]
+fn what_cannot_be_measured_says_what_could() {
+    let Some(mut bench) = Bench::new("trouble-kinds") else { return };
+    let Some(device) = bench.device("disk", 4) else { return };
+    let Some(read_only) = bench.attach(&bench.path("disk"), &["--read-only"]) else { return };
+    bench.fails(
+        &["commit", &read_only, "--destroy-data-on", &read_only],
+        &["the device is read-only", "suites that read"],
+    );
+    bench.measures(&["minread", &read_only]);
+    bench.fails(&["minread", &device, "--size", "8MiB"], &["8388608 bytes are asked for, and it has 4194304"]);
+    assert_eq!(bench.measures(&["minread", &device, "--size", "2MiB"])["target_bytes"], 2 << 20);
+    if tool("mkfifo", &[&bench.path("pipe").display().to_string()]).is_some() {
+        bench.fails(&["minread", "pipe"], &["a pipe or socket"]);
+    }
+    let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).expect("a socket");
+    bench.fails(&["minread", "socket"], &["a pipe or socket"]);
+    bench.fails(&["minread", "/dev/zero"], &["a character device (a terminal, a tape"]);
+    bench.fails(&["minread", "."], &["a folder", "made, filled and removed"]);
+    bench.fails(&["minread", "no/such/folder/file"], &["cannot be made", "No such file"]);
+    std::os::unix::fs::symlink("round", bench.path("round")).expect("a link");
+    bench.fails(&["minread", "round"], &["symbolic links"]);
+    // a node without a device
+    let free = "/dev/loop-control";
+    bench.fails(&["minread", free], &["a character device"]);
+    let learned = || fs::read_dir(bench.path("state")).map_or(0, Iterator::count);
+    let before = learned();
+    let sparse = bench.file("sparse", 4 << 20);
+    let answer = bench.measures(&["minread", &sparse.display().to_string()]);
+    assert!(remark(&answer, "target").contains("100 % of the file is holes"), "{answer:#}");
+    assert_eq!(learned(), before, "no ceiling is learned from what asks no disk");
+}
+
+#[test]
+fn a_read_only_filesystem_is_read_and_not_written_to() {
+    let Some(mut bench) = Bench::new("trouble-readonly") else { return };
+    let Some(device) = bench.device("disk", 16) else { return };
+    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+        return;
+    }
+    let Some(point) = bench.mount(&device, "point", "noatime") else { return };
+    fs::write(point.join("data"), vec![7; 1 << 20]).expect("a file");
+    let at = point.display().to_string();
+    if tool("mount", &["-o", "remount,ro", &at]).is_none() {
+        return;
+    }
+    bench.measures(&["minread", "point/data"]);
+    let write = ["commit", "point/data", "--destroy-data-on", "point/data"];
+    bench.refused(&write, &point.join("data").display().to_string(), &["is read-only, and cannot be written to"]);
+    bench.fails(&["minread", "point/new"], &["point/new: cannot be made: Read-only file system"]);
+}
