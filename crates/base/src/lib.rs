@@ -4,6 +4,7 @@
 
 pub mod arithmetic;
 pub mod catalogue;
+pub mod ceiling;
 pub mod exposition;
 pub mod frame;
 pub mod histogram;
@@ -14,6 +15,7 @@ pub mod topology;
 pub mod units;
 
 pub use catalogue::{Catalogue, Counter, Kind};
+pub use ceiling::Ceiling;
 pub use frame::{Frame, Schema, Series, Tick};
 pub use histogram::Histogram;
 pub use note::{Note, ProcessRow, ProcessTable};

@@ -30,6 +30,8 @@ impl Note {
     pub const TOPOLOGY: &'static str = "topology";
     /// Where a foreign log comes from: the id of its format (`perfmon-text`, `pcp`, …). Our own logs have none.
     pub const SOURCE: &'static str = "source";
+    /// What probes measured the machine's devices to do at most: a list of [`crate::Ceiling`] as JSON.
+    pub const CEILINGS: &'static str = "ceilings";
     /// A [`ProcessTable`] as JSON, on the slow beat.
     pub const PROCESSES: &'static str = "processes";
 

@@ -206,6 +206,9 @@ pub struct Device {
     pub serial: Option<String>,
     /// Link speed, bytes a second, where shown (PCIe lanes, SAS or SATA phy).
     pub link_bytes_per_s: Option<f64>,
+    /// Where it is attached, without what is numbered by the order of finding:
+    /// two disks of one model differ in it. `None` for what is attached nowhere.
+    pub path: Option<String>,
     /// Backing file of a loop device.
     pub backing: Option<String>,
 }

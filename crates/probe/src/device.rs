@@ -2,9 +2,8 @@
 //! measurement, and to know the device again.
 
 use std::fs;
-use std::path::Path;
 
-use diskwright_base::{Device, Topology};
+use diskwright_base::{Class, DeviceKind, Topology, ceiling};
 use diskwright_counters::live::{Roots, mountinfo};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +14,8 @@ pub struct Facts {
     /// Kernel name of the block device, of the one below a file too; empty
     /// where there is none (a network filesystem).
     pub name: String,
-    /// What it is known again by: model and serial number, or what there is.
+    /// What it is known again by (see [`ceiling::keys`]); of a file without a
+    /// block device below, what its filesystem is known by. Empty for memory.
     pub key: String,
     /// Model.
     pub model: Option<String>,
@@ -51,14 +51,21 @@ pub struct Facts {
 pub fn facts(roots: &Roots, topology: &Topology, number: (u64, u64), is_file: bool) -> Facts {
     let mount = is_file.then(|| mount(roots, number)).flatten();
     let name = match &mount {
-        // btrfs, overlay and the like have numbers of their own: their source tells more
-        Some(mount) if number.0 == 0 => mount.source.strip_prefix("/dev/").unwrap_or_default().to_owned(),
-        _ => whole(roots, number).unwrap_or_default(),
+        Some(mount) => below(topology, mount).or_else(|| whole(roots, number)),
+        None => whole(roots, number),
     };
+    let name = name.unwrap_or_default();
     let device = topology.device(&name).cloned().unwrap_or_default();
     let class = serde_json::to_value(device.class).ok().and_then(|v| v.as_str().map(str::to_owned));
+    let key = match (ceiling::keys(topology).remove(name.as_str()), &mount) {
+        (Some(key), _) => key,
+        (None, Some(mount)) if !mount.is_memory() && device.class != Class::Memory => {
+            format!("filesystem:{}:{}@{}", mount.kind, mount.source, topology.host)
+        }
+        (None, _) => String::new(),
+    };
     Facts {
-        key: key(&device, &name),
+        key,
         name,
         model: device.model,
         serial: device.serial,
@@ -81,7 +88,17 @@ pub fn facts(roots: &Roots, topology: &Topology, number: (u64, u64), is_file: bo
 fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
     let folder = fs::canonicalize(roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))).ok()?;
     let folder = if folder.join("partition").exists() { folder.parent()? } else { &folder };
-    folder.file_name().map(|name| name.to_string_lossy().into_owned())
+    // sysfs writes a slash in a name as an exclamation mark
+    folder.file_name().map(|name| name.to_string_lossy().replace('!', "/"))
+}
+
+/// What bears a mounted filesystem: a disk, a mapped device, a btrfs volume.
+/// Filesystems of several devices have numbers that no device has, and only
+/// the topology knows them.
+fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
+    let bears = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
+    let part = topology.device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
+    Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
 }
 
 fn mount(roots: &Roots, number: (u64, u64)) -> Option<mountinfo::Mount> {
@@ -90,27 +107,57 @@ fn mount(roots: &Roots, number: (u64, u64)) -> Option<mountinfo::Mount> {
     mountinfo::parse(&text).into_iter().rev().find(|m| m.device == number)
 }
 
-/// What a device is known again by: serial number (and model), the file below
-/// a loop device, or name and size where there is nothing better.
-pub fn key(device: &Device, name: &str) -> String {
-    let model = device.model.as_deref().unwrap_or_default().trim();
-    match (device.serial.as_deref().map(str::trim).filter(|s| !s.is_empty()), &device.backing) {
-        (Some(serial), _) => format!("serial:{model}:{serial}"),
-        (None, Some(file)) => format!("file:{}:{}", Path::new(file).display(), device.bytes.unwrap_or(0)),
-        (None, None) => format!("name:{name}:{model}:{}", device.bytes.unwrap_or(0)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use diskwright_base::{Device, Filesystem};
+
     use super::*;
 
+    const MOUNTS: &str = "\
+        22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        23 1 0:40 / /data rw - btrfs /dev/sdb rw\n\
+        24 1 0:41 / /net rw - nfs4 server:/export rw\n\
+        25 1 0:42 / /tmp rw - tmpfs tmpfs rw\n";
+
     #[test]
-    fn a_device_is_known_again_by_the_best_there_is() {
-        let device = Device { model: Some("WDC WD40 ".into()), serial: Some("X1".into()), ..Device::default() };
-        assert_eq!(key(&device, "sda"), "serial:WDC WD40:X1");
-        let loop_device = Device { backing: Some("/a".into()), bytes: Some(5), ..Device::default() };
-        assert_eq!(key(&loop_device, "loop0"), "file:/a:5");
-        assert_eq!(key(&Device { bytes: Some(7), ..Device::default() }, "vda"), "name:vda::7");
+    fn a_file_is_traced_to_what_bears_it() {
+        let root = tempfile::tempdir().unwrap();
+        let roots = Roots::under(root.path());
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/mountinfo"), MOUNTS).unwrap();
+        let device = |name: &str, kind, below: &[&str], serial: Option<&str>| Device {
+            name: name.into(),
+            kind,
+            class: Class::Flash,
+            below: below.iter().map(|b| b.to_string()).collect(),
+            serial: serial.map(str::to_owned),
+            ..Device::default()
+        };
+        let filesystem = |mount: &str, device: &str| Filesystem {
+            mount: mount.into(),
+            device: device.into(),
+            ..Filesystem::default()
+        };
+        let topology = Topology {
+            host: "h".into(),
+            devices: vec![
+                device("sda", DeviceKind::Disk, &[], Some("A")),
+                device("sda1", DeviceKind::Partition, &["sda"], None),
+                device("sdb", DeviceKind::Disk, &[], Some("B")),
+                device("btrfs:u", DeviceKind::Btrfs, &["sdb"], None),
+            ],
+            filesystems: vec![filesystem("/", "sda1"), filesystem("/data", "btrfs:u")],
+            ..Topology::default()
+        };
+        for (number, name, key) in [
+            ((8, 1), "sda", "serial::A"),
+            ((0, 40), "btrfs:u", "filesystem:btrfs:u@h"),
+            ((0, 41), "", "filesystem:nfs4:server:/export@h"),
+            ((0, 42), "", ""),
+            ((9, 9), "", ""),
+        ] {
+            let facts = facts(&roots, &topology, number, true);
+            assert_eq!((facts.name.as_str(), facts.key.as_str()), (name, key), "{number:?}");
+        }
     }
 }

@@ -88,6 +88,7 @@ fn whole(name: &str, folder: &Path) -> Block {
         max_request_bytes: queue("max_sectors_kb").and_then(|t| t.parse::<u64>().ok()).map(|kib| kib * 1024),
         bytes: read_number(&folder.join("size")).and_then(|sectors| sectors.checked_mul(512)),
         serial: serial(folder),
+        path: attached(&place.to_string_lossy()),
         backing: text("loop/backing_file").map(|t| t.trim_end_matches(" (deleted)").to_owned()),
         ..Device::default()
     };
@@ -138,7 +139,8 @@ fn model(folder: &Path) -> Option<String> {
 }
 
 fn serial(folder: &Path) -> Option<String> {
-    let files = ["device/serial", "serial", "device/wwid", "wwid"];
+    // mapped devices and sets have a number that was given to them when they were made
+    let files = ["device/serial", "serial", "device/wwid", "wwid", "dm/uuid", "md/uuid"];
     let found = files.iter().find_map(|file| read_text(&folder.join(file)).filter(|t| !t.is_empty()));
     found.or_else(|| {
         // SCSI page 80h: four bytes of header, then the number
@@ -146,6 +148,28 @@ fn serial(folder: &Path) -> Option<String> {
         let text = String::from_utf8_lossy(page.get(4..)?).trim_matches(['\0', ' ', '\n']).to_owned();
         (!text.is_empty()).then_some(text)
     })
+}
+
+/// Where in the machine a disk hangs: its place in sysfs without the parts
+/// that are numbered in the order of finding (`host3`, `virtio1`, `nvme0`).
+fn attached(place: &str) -> Option<String> {
+    let (_, place) = place.split_once("/devices/")?;
+    let (place, name) = place.split_once("/block/").or_else(|| place.rsplit_once('/'))?;
+    if place == "virtual" {
+        return None;
+    }
+    let found = |part: &str| {
+        let stem = part.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+        matches!(stem, "host" | "target" | "virtio" | "nvme" | "nvme-subsystem" | "session" | "vport")
+    };
+    let lasting = place.split('/').filter(|part| !found(part)).map(|part| {
+        // host:channel:target:unit of SCSI: all but the host
+        let is_address = part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
+        if is_address { part.split_once(':').map_or(part, |(_, rest)| rest) } else { part }
+    });
+    // the namespaces of one NVMe controller are disks of their own
+    let namespace = name.strip_prefix("nvme").and_then(|n| n.split_once('n')).map(|(_, number)| number);
+    Some(lasting.chain(namespace).collect::<Vec<_>>().join("/")).filter(|path| !path.is_empty())
 }
 
 /// SCSI says it; NVMe by its queues' size, one queue being for administration.
@@ -175,5 +199,25 @@ fn md(device: &mut Device, folder: &Path) {
         .collect();
     if !members.is_empty() {
         device.below = members;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_lasts_from_boot_to_boot() {
+        let pci = "/sys/devices/pci0000:00/0000:00:1f.2";
+        for (place, expected) in [
+            (format!("{pci}/ata1/host0/target0:0:0/0:0:0:0/block/sda"), Some("pci0000:00/0000:00:1f.2/ata1/0:0:0")),
+            (format!("{pci}/ata2/host5/target5:0:0/5:0:0:0/block/sdb"), Some("pci0000:00/0000:00:1f.2/ata2/0:0:0")),
+            (format!("{pci}/virtio3/block/vda"), Some("pci0000:00/0000:00:1f.2")),
+            (format!("{pci}/nvme/nvme1/nvme1n2"), Some("pci0000:00/0000:00:1f.2/2")),
+            ("/sys/devices/virtual/block/loop0".into(), None),
+            ("/somewhere/else".into(), None),
+        ] {
+            assert_eq!(attached(&place).as_deref(), expected, "{place}");
+        }
     }
 }

@@ -1,0 +1,247 @@
+//! The most that a device was measured to do, and what a device is known
+//! again by when its name has changed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::topology::{Class, Device, DeviceKind, Topology};
+
+/// The most that a probe measured a device to do. `None` is what was not
+/// measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ceiling {
+    /// Kernel name: when it was measured, or where [`settle`] found the device.
+    pub device: String,
+    /// What the device is known again by ([`keys`]); empty where the name alone tells.
+    pub key: String,
+    /// When, RFC 3339 in UTC: the newest of the figures.
+    pub measured: String,
+    /// The most requests a second, reads or writes.
+    pub requests_per_s: Option<f64>,
+    /// The most bytes a second, reads or writes.
+    pub bytes_per_s: Option<f64>,
+    /// The most small random reads a second.
+    pub reads_per_s: Option<f64>,
+    /// The most small random writes a second.
+    pub writes_per_s: Option<f64>,
+    /// The most bytes a second, reads.
+    pub read_bytes_per_s: Option<f64>,
+    /// The most bytes a second, writes.
+    pub write_bytes_per_s: Option<f64>,
+    /// Mean seconds of one random 4 KiB read alone.
+    pub read_s: Option<f64>,
+    /// Mean seconds of one random 4 KiB write alone.
+    pub write_s: Option<f64>,
+    /// Requests outstanding from which more of them bring little: the knee.
+    pub knee_depth: Option<f64>,
+    /// Why the device may do more than this; empty where the figures are firm.
+    pub at_least: Vec<String>,
+}
+
+impl Ceiling {
+    /// True where nothing speaks for the device doing more than this.
+    pub fn is_firm(&self) -> bool {
+        self.at_least.is_empty()
+    }
+}
+
+/// What each whole device of a machine is known again by. A key is
+///
+/// - `serial:MODEL:SERIAL` for a disk that has a serial number: the same in
+///   whatever machine and under whatever name it turns up;
+/// - `serial:MODEL:SERIAL@HOST` where host or network make the disk what it
+///   is (virtual, network): their serials repeat from machine to machine;
+/// - `uuid:UUID@HOST` for a set or mapped device, `filesystem:NAME@HOST` for a
+///   filesystem that is a set itself (btrfs, ZFS);
+/// - `file:PATH:BYTES@HOST` for a loop device, by its file;
+/// - `path:MODEL:PLACE:BYTES@HOST` for a disk without a serial number, by
+///   where it is attached: this tells two disks of one model apart, but not a
+///   disk from one of the same model and size put in its place;
+/// - `name:NAME:MODEL:BYTES@HOST` where there is nothing better.
+///
+/// Devices that share a key nevertheless (paths to one disk, adapters that
+/// give every disk the same number) are told apart by their place or name.
+/// Partitions and memory have none.
+pub fn keys(topology: &Topology) -> BTreeMap<&str, String> {
+    let whole = |d: &&Device| d.kind != DeviceKind::Partition && d.class != Class::Memory;
+    let devices: Vec<&Device> = topology.devices.iter().filter(whole).collect();
+    let mut keys: BTreeMap<&str, String> = devices.iter().map(|d| (d.name.as_str(), key(d, &topology.host))).collect();
+    let name = |d: &&Device| Some(d.name.clone());
+    let place = |d: &&Device| d.path.clone();
+    for apart in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
+        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        keys.values().for_each(|key| *times.entry(key.clone()).or_default() += 1);
+        for device in &devices {
+            if let (Some(key), Some(mark)) = (keys.get_mut(device.name.as_str()), apart(device))
+                && times.get(key).is_some_and(|n| *n > 1)
+            {
+                *key = format!("{key}#{mark}@{}", topology.host);
+            }
+        }
+    }
+    keys
+}
+
+fn key(device: &Device, host: &str) -> String {
+    let text = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
+    let model = text(&device.model).unwrap_or_default();
+    let bytes = device.bytes.map_or_else(String::new, |b| b.to_string());
+    let physical = matches!(device.class, Class::Rotational | Class::Flash | Class::Nvme);
+    if matches!(device.kind, DeviceKind::Btrfs | DeviceKind::Zfs) {
+        return format!("filesystem:{}@{host}", device.name);
+    }
+    match (text(&device.serial), text(&device.backing), text(&device.path)) {
+        (Some(uuid), _, _) if matches!(device.kind, DeviceKind::Md | DeviceKind::Dm) => format!("uuid:{uuid}@{host}"),
+        (Some(serial), _, _) if physical => format!("serial:{model}:{serial}"),
+        (Some(serial), _, _) => format!("serial:{model}:{serial}@{host}"),
+        (None, Some(file), _) => format!("file:{file}:{bytes}@{host}"),
+        (None, None, Some(path)) => format!("path:{model}:{path}:{bytes}@{host}"),
+        (None, None, None) => format!("name:{}:{model}:{bytes}@{host}", device.name),
+    }
+}
+
+/// What a set over several disks was measured to do says nothing of one of
+/// them, but a device over a single one lends its figures to that.
+const THROUGH: &str = "measured through";
+
+/// The ceilings of the devices that a topology shows, under the names that
+/// they have there: by key, or by name where a ceiling has no key. Of two for
+/// one device the newer counts. A device that was measured only through
+/// another that stands on it alone (a volume, a loop device over its file) can
+/// do at least that.
+pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
+    let mut settled: BTreeMap<String, Ceiling> = BTreeMap::new();
+    let mut add = |device: &str, ceiling: &Ceiling| {
+        let newer = settled.get(device).is_none_or(|have| have.measured <= ceiling.measured);
+        if newer {
+            settled.insert(device.to_owned(), Ceiling { device: device.to_owned(), ..ceiling.clone() });
+        }
+    };
+    known.iter().filter(|c| c.key.is_empty()).for_each(|c| add(&c.device, c));
+    let Some(topology) = topology else { return settled.into_values().collect() };
+    let keys = keys(topology);
+    for (device, key) in &keys {
+        known.iter().filter(|c| c.key == *key).for_each(|c| add(device, c));
+    }
+    let above: Vec<Ceiling> = settled.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
+    for over in above {
+        let leaves = topology.leaves(&over.device);
+        if let [leaf] = leaves.as_slice()
+            && !settled.contains_key(*leaf)
+        {
+            let mut lent = Ceiling { device: (*leaf).to_owned(), ..over.clone() };
+            lent.at_least.push(format!("{THROUGH} {}", over.device));
+            settled.insert((*leaf).to_owned(), lent);
+        }
+    }
+    settled.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(name: &str, class: Class, serial: Option<&str>, path: Option<&str>) -> Device {
+        let text = |t: Option<&str>| t.map(str::to_owned);
+        let (serial, path) = (text(serial), text(path));
+        Device { name: name.into(), class, model: Some("M ".into()), serial, path, bytes: Some(8), ..Device::default() }
+    }
+
+    fn machine(devices: Vec<Device>) -> Topology {
+        Topology { host: "h".into(), devices, ..Topology::default() }
+    }
+
+    #[test]
+    fn a_device_is_known_again_by_the_best_there_is() {
+        let mut file = disk("loop0", Class::Network, None, None);
+        (file.model, file.backing) = (None, Some("/a".into()));
+        let mut volume = disk("dm-0", Class::Flash, Some("LVM-x"), None);
+        volume.kind = DeviceKind::Dm;
+        let part = Device { kind: DeviceKind::Partition, ..disk("sda1", Class::Flash, None, None) };
+        let topology = machine(vec![
+            disk("sda", Class::Rotational, Some(" X1 "), Some("pci")),
+            disk("vda", Class::Virtual, Some("QM1"), Some("pci")),
+            disk("sdb", Class::Flash, None, Some("pci/ata1")),
+            disk("sdc", Class::Flash, None, None),
+            disk("zram0", Class::Memory, None, None),
+            file,
+            volume,
+            part,
+        ]);
+        let keys = keys(&topology);
+        let expected = [
+            ("dm-0", "uuid:LVM-x@h"),
+            ("loop0", "file:/a:8@h"),
+            ("sda", "serial:M:X1"),
+            ("sdb", "path:M:pci/ata1:8@h"),
+            ("sdc", "name:sdc:M:8@h"),
+            ("vda", "serial:M:QM1@h"),
+        ];
+        assert_eq!(keys.iter().map(|(n, k)| (*n, k.as_str())).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn two_of_one_model_are_told_apart_and_a_new_name_is_none() {
+        let two = |a: &str, b: &str| {
+            machine(vec![
+                disk(a, Class::Flash, None, Some("pci/ata1")),
+                disk(b, Class::Flash, None, Some("pci/ata2")),
+                // an adapter that gives every disk one number
+                disk("sdx", Class::Flash, Some("0123"), Some("usb1/1")),
+                disk("sdy", Class::Flash, Some("0123"), Some("usb1/2")),
+                disk("sdz", Class::Flash, Some("0123"), Some("usb1/2")),
+            ])
+        };
+        let (before, after) = (two("sda", "sdb"), two("sdb", "sda"));
+        let (before, after) = (keys(&before), keys(&after));
+        assert_eq!((&before["sda"], &before["sdb"]), (&after["sdb"], &after["sda"]));
+        assert_ne!(before["sda"], before["sdb"]);
+        assert_eq!(before["sdx"], "serial:M:0123#usb1/1@h");
+        assert_eq!(before["sdy"], "serial:M:0123#usb1/2@h#sdy@h");
+        assert_ne!(before["sdy"], before["sdz"]);
+    }
+
+    #[test]
+    fn ceilings_follow_the_device_and_the_newest_counts() {
+        let ceiling = |key: &str, measured: &str, most: f64| Ceiling {
+            device: "sda".into(),
+            key: key.into(),
+            measured: measured.into(),
+            requests_per_s: Some(most),
+            ..Ceiling::default()
+        };
+        let topology = machine(vec![disk("sdq", Class::Flash, Some("X"), None), disk("sda", Class::Flash, None, None)]);
+        let known = [ceiling("serial:M:X", "2026-02", 2.0), ceiling("serial:M:X", "2026-01", 1.0)];
+        let found = settle(Some(&topology), &known);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].device.as_str(), found[0].requests_per_s), ("sdq", Some(2.0)));
+        // without a topology only names can tell
+        assert!(settle(None, &known).is_empty());
+        assert_eq!(settle(None, &[ceiling("", "", 3.0)])[0].device, "sda");
+    }
+
+    #[test]
+    fn what_stands_on_one_disk_lends_to_it_and_a_set_does_not() {
+        let over = |name: &str, below: &[&str], level| Device {
+            kind: DeviceKind::Dm,
+            below: below.iter().map(|s| s.to_string()).collect(),
+            level,
+            ..disk(name, Class::Flash, Some(name), None)
+        };
+        let topology = machine(vec![
+            disk("sda", Class::Flash, Some("a"), None),
+            disk("sdb", Class::Flash, Some("b"), None),
+            over("dm-0", &["sda"], None),
+            over("dm-1", &["sda", "sdb"], Some(crate::Level::Raid0)),
+        ]);
+        let of = |key: &str| Ceiling { key: key.into(), ..Ceiling::default() };
+        let found = settle(Some(&topology), &[of("uuid:dm-0@h"), of("uuid:dm-1@h")]);
+        let names: Vec<_> = found.iter().map(|c| (c.device.as_str(), c.is_firm())).collect();
+        assert_eq!(names, [("dm-0", true), ("dm-1", true), ("sda", false)]);
+        // its own counts before what is lent
+        let found = settle(Some(&topology), &[of("uuid:dm-0@h"), of("serial:M:a")]);
+        assert!(found.iter().find(|c| c.device == "sda").unwrap().is_firm());
+    }
+}

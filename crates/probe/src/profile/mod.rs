@@ -1,0 +1,351 @@
+//! Profiles: the most that a device was measured to do, kept from run to run
+//! in one file a device, so that diagnosis can judge against it.
+//!
+//! What is kept, and what for, is the list [`FIGURES`]. A figure that the
+//! device may well exceed says why in `at_least`; diagnosis takes such a one
+//! for the least that the device can do. What is no measurement of the device
+//! gives no figure at all ([`Occasion::useless`]).
+
+mod store;
+
+use diskwright_base::Ceiling;
+use serde::{Deserialize, Serialize};
+
+use crate::device::Facts;
+use crate::result::RunResult;
+
+pub use store::{Damaged, MOST_BYTES, Stored, load, parse, store};
+
+/// Name of the contract.
+pub const SCHEMA: &str = "diskwright.profile/1";
+
+/// The figures of a profile: name, unit, what it is.
+pub const FIGURES: &[(&str, &str, &str)] = &[
+    ("reads_per_s", "per_s", "the most random reads a second, of at most 8 KiB"),
+    ("writes_per_s", "per_s", "the most random writes a second, of at most 8 KiB"),
+    ("read_bytes_per_s", "bytes_per_s", "the most bytes a second, reads"),
+    ("write_bytes_per_s", "bytes_per_s", "the most bytes a second, writes"),
+    ("read_s", "s", "mean time of one random 4 KiB read alone"),
+    ("write_s", "s", "mean time of one random 4 KiB write alone"),
+    ("knee_depth", "requests", "the depth that brings nine tenths of the most random reads"),
+];
+
+/// Largest request that counts as a small one, bytes.
+const SMALL: f64 = 8192.0;
+/// Share of the most from which more depth brings little.
+const KNEE: f64 = 0.9;
+/// Depths that a knee is found among.
+const LEAST_DEPTHS: usize = 3;
+/// A lone depth that counts as asking for much.
+const DEEP: u32 = 16;
+/// Bytes outstanding below which bandwidth was not asked for in full.
+const FULL_BYTES: f64 = 1048576.0;
+/// Seconds below which a run is short.
+const SHORT_S: f64 = 1.0;
+/// Share of its threads' processors from which a probe measures them.
+const PROCESSOR_BOUND: f64 = 0.85;
+/// Share of a turning disk that must be covered for its arm to move as far as it does in use.
+const COVERED: f64 = 0.5;
+
+/// A number of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Figure {
+    /// One of [`FIGURES`].
+    pub figure: String,
+    /// The number.
+    pub value: f64,
+    /// Its unit, as the catalogue names units.
+    pub unit: String,
+    /// Requests outstanding when it was reached.
+    pub depth: Option<u32>,
+    /// Mean size of the requests, bytes.
+    pub size_bytes: f64,
+    /// How long it was measured, seconds.
+    pub measured_s: f64,
+    /// When, RFC 3339 in UTC.
+    pub measured: String,
+    /// By which suite.
+    pub suite: String,
+    /// `io_uring` or `threads`.
+    pub engine: String,
+    /// Seed of what was drawn.
+    pub seed: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// What was read: `filled` by the probe, or `as found`.
+    pub fill: String,
+    /// Why the device may do more; empty for a firm figure.
+    pub at_least: Vec<String>,
+}
+
+/// All that is known of a device's ceilings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What the device is known again by.
+    pub key: String,
+    /// Kernel name when it was last measured.
+    pub device: String,
+    /// Model.
+    pub model: Option<String>,
+    /// Class of the device.
+    pub class: String,
+    /// Size of the device, bytes.
+    pub bytes: Option<u64>,
+    /// Host that it was measured in.
+    pub host: String,
+    /// When it was last measured, RFC 3339 in UTC.
+    pub measured: String,
+    /// The figures, in the order of [`FIGURES`].
+    pub figures: Vec<Figure>,
+}
+
+/// On what occasion runs were made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Occasion {
+    /// When, RFC 3339 in UTC.
+    pub measured: String,
+    /// The suite.
+    pub suite: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Size of the target, bytes.
+    pub target_bytes: u64,
+    /// The target was a file, of ours or another's.
+    pub file: bool,
+    /// The file was made and filled for this.
+    pub made: bool,
+    /// Parts of the file lie nowhere, so that reading them costs no device anything.
+    pub holes: bool,
+    /// Others used the device meanwhile.
+    pub live: bool,
+    /// Through the page cache.
+    pub buffered: bool,
+    /// All of the suite was run.
+    pub complete: bool,
+}
+
+impl Occasion {
+    /// Why nothing of it is kept, where that is so.
+    pub fn useless(&self, facts: &Facts) -> Option<&'static str> {
+        match () {
+            () if self.buffered => Some("the page cache was measured, not the device"),
+            () if !self.complete => Some("the measurement did not come to its end"),
+            () if self.holes => Some("the file has holes, which cost no device anything"),
+            () if facts.key.is_empty() => Some("it lies in memory, which has no ceiling of a device"),
+            () => None,
+        }
+    }
+}
+
+impl Profile {
+    /// The profile that the runs of an occasion give; without figures where
+    /// they tell nothing.
+    pub fn of(facts: &Facts, runs: &[RunResult], occasion: &Occasion) -> Profile {
+        let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
+        let runs: Vec<&RunResult> = runs.iter().filter(good).collect();
+        let maker = Maker { facts, occasion };
+        let mut figures = Vec::new();
+        if occasion.useless(facts).is_none() {
+            for (name, read_share) in [("read", 1.0), ("write", 0.0)] {
+                let runs: Vec<&RunResult> = runs.iter().copied().filter(|r| r.read_share == read_share).collect();
+                figures.extend(maker.rate(&format!("{name}s_per_s"), &runs));
+                figures.extend(maker.bandwidth(&format!("{name}_bytes_per_s"), &runs));
+                figures.extend(maker.alone(&format!("{name}_s"), &runs));
+                figures.extend((name == "read").then(|| maker.knee(&runs)).flatten());
+            }
+        }
+        let mut profile = Profile {
+            schema: SCHEMA.into(),
+            key: facts.key.clone(),
+            device: facts.name.clone(),
+            model: facts.model.clone(),
+            class: facts.class.clone(),
+            bytes: facts.bytes,
+            host: facts.host.clone(),
+            measured: occasion.measured.clone(),
+            figures,
+        };
+        profile.sort();
+        profile
+    }
+
+    /// A figure by name.
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|f| f.figure == name)
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.figure(name).map(|f| f.value)
+    }
+
+    /// What diagnosis judges by. Where any rate or bandwidth may be exceeded,
+    /// the whole is a lower bound.
+    pub fn ceiling(&self) -> Ceiling {
+        let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+        let of = |name: &str| self.value(name);
+        let mut at_least: Vec<String> = Vec::new();
+        for why in self.figures.iter().filter(|f| f.unit.ends_with("per_s")).flat_map(|f| &f.at_least) {
+            if !at_least.contains(why) {
+                at_least.push(why.clone());
+            }
+        }
+        Ceiling {
+            device: self.device.clone(),
+            key: self.key.clone(),
+            measured: self.figures.iter().map(|f| f.measured.clone()).max().unwrap_or_default(),
+            requests_per_s: most(of("reads_per_s"), of("writes_per_s")),
+            bytes_per_s: most(of("read_bytes_per_s"), of("write_bytes_per_s")),
+            reads_per_s: of("reads_per_s"),
+            writes_per_s: of("writes_per_s"),
+            read_bytes_per_s: of("read_bytes_per_s"),
+            write_bytes_per_s: of("write_bytes_per_s"),
+            read_s: of("read_s"),
+            write_s: of("write_s"),
+            knee_depth: of("knee_depth"),
+            at_least,
+        }
+    }
+
+    /// Takes in what was known before. A firm figure stands before one that
+    /// may be exceeded; of two alike the better one stands (the most, the
+    /// shortest time), and of knees the newer.
+    fn join(&mut self, before: &Profile) {
+        for old in &before.figures {
+            match self.figures.iter_mut().find(|f| f.figure == old.figure) {
+                None => self.figures.push(old.clone()),
+                Some(new) if old.stands_before(new) => *new = old.clone(),
+                Some(_) => {}
+            }
+        }
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        self.figures.sort_by_key(|f| FIGURES.iter().position(|(name, ..)| *name == f.figure));
+    }
+}
+
+impl Figure {
+    fn stands_before(&self, new: &Figure) -> bool {
+        match (self.at_least.is_empty(), new.at_least.is_empty()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => match self.unit.as_str() {
+                "s" => self.value < new.value,
+                "requests" => false,
+                _ => self.value > new.value,
+            },
+        }
+    }
+}
+
+/// Makes figures of one occasion.
+struct Maker<'a> {
+    facts: &'a Facts,
+    occasion: &'a Occasion,
+}
+
+impl Maker<'_> {
+    fn figure(&self, name: &str, value: f64, run: &RunResult) -> Figure {
+        let (_, unit, _) = FIGURES.iter().find(|(known, ..)| *known == name).copied().unwrap_or_default();
+        let mut at_least = Vec::new();
+        if self.occasion.file {
+            let kind = self.facts.filesystem.as_deref().unwrap_or("a filesystem");
+            at_least.push(format!("measured through a file on {kind}"));
+        }
+        if self.occasion.live {
+            at_least.push("others used the device meanwhile".into());
+        }
+        if run.measured_s < SHORT_S {
+            at_least.push(format!("measured for {:.1} s only", run.measured_s));
+        }
+        if run.steady == Some(false) {
+            at_least.push("the rate was not steady".into());
+        }
+        if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(run.lanes.max(1))) {
+            at_least.push("the processor was full, not the device".into());
+        }
+        let fill = if self.occasion.made { "filled" } else { "as found" };
+        Figure {
+            figure: name.into(),
+            value,
+            unit: unit.into(),
+            depth: run.depth,
+            size_bytes: run.size_bytes,
+            measured_s: run.measured_s,
+            measured: self.occasion.measured.clone(),
+            suite: self.occasion.suite.clone(),
+            engine: run.engine.clone(),
+            seed: self.occasion.seed,
+            kernel: self.facts.kernel.clone(),
+            fill: fill.into(),
+            at_least,
+        }
+    }
+
+    /// Small random requests in a closed loop. On a turning disk they must
+    /// cover a good part of it: an arm that moves little is faster.
+    fn random<'r>(&self, runs: &[&'r RunResult]) -> Vec<&'r RunResult> {
+        let covered = self.facts.bytes.is_none_or(|all| self.occasion.target_bytes as f64 >= COVERED * all as f64);
+        if self.facts.class == "rotational" && !covered {
+            return Vec::new();
+        }
+        let small = |r: &&RunResult| r.place == "uniform" && r.size_bytes <= SMALL && r.depth.is_some();
+        runs.iter().copied().filter(small).collect()
+    }
+
+    fn rate(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+        let random = self.random(runs);
+        let best = most(&random, |r| r.requests_per_s)?;
+        let shallower = random.iter().copied().filter(|r| r.depth < best.depth && r.size_bytes == best.size_bytes);
+        let next = most(&shallower.collect::<Vec<_>>(), |r| r.requests_per_s);
+        let deeper = random.iter().any(|r| r.depth > best.depth);
+        let mut figure = self.figure(name, best.requests_per_s, best);
+        let depth = best.depth.unwrap_or(0);
+        match next {
+            _ if deeper => {}
+            Some(next) if next.requests_per_s >= KNEE * best.requests_per_s => {}
+            Some(_) => figure.at_least.push(format!("the rate still rose at depth {depth}")),
+            // a single request at a time says little of what there could be
+            None if depth < DEEP => return None,
+            None => figure.at_least.push(format!("measured at depth {depth} alone")),
+        }
+        Some(figure)
+    }
+
+    fn bandwidth(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+        let best = most(runs, |r| r.bytes_per_s)?;
+        let mut figure = self.figure(name, best.bytes_per_s, best);
+        if best.depth.is_none_or(|depth| f64::from(depth) * best.size_bytes < FULL_BYTES) {
+            figure.at_least.push("little was asked for at once".into());
+        }
+        Some(figure)
+    }
+
+    fn alone(&self, name: &str, runs: &[&RunResult]) -> Option<Figure> {
+        let runs = self.random(runs);
+        let alone = runs.iter().find(|r| r.depth == Some(1) && r.size_bytes <= 4096.0)?;
+        Some(self.figure(name, alone.latency_s.mean?, alone))
+    }
+
+    fn knee(&self, runs: &[&RunResult]) -> Option<Figure> {
+        let random = self.random(runs);
+        let best = most(&random, |r| r.requests_per_s)?;
+        let mut alike: Vec<&RunResult> = random.into_iter().filter(|r| r.size_bytes == best.size_bytes).collect();
+        alike.sort_by_key(|r| r.depth);
+        alike.dedup_by_key(|r| r.depth);
+        let enough = alike.iter().copied().find(|r| r.requests_per_s >= KNEE * best.requests_per_s)?;
+        (alike.len() >= LEAST_DEPTHS).then(|| self.figure("knee_depth", f64::from(enough.depth.unwrap_or(0)), enough))
+    }
+}
+
+fn most<'r>(runs: &[&'r RunResult], of: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
+    runs.iter().copied().filter(|r| of(r) > 0.0).max_by(|a, b| of(a).total_cmp(&of(b)))
+}
+
+#[cfg(test)]
+mod tests;

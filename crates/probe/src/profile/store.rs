@@ -1,0 +1,137 @@
+//! Profiles in a folder: one JSON file a device, readable by everybody.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{FIGURES, Profile, SCHEMA};
+
+/// A profile is a few kilobytes; what is larger than this is none.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// A profile and its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The file.
+    pub path: PathBuf,
+    /// What is in it.
+    pub profile: Profile,
+}
+
+/// A file that should be a profile and is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Damaged {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it is none, and what to do.
+    pub because: String,
+}
+
+/// Reads the text of a profile.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
+    let profile: Profile = serde_json::from_slice(bytes).map_err(|e| format!("no profile: {e}"))?;
+    if profile.schema != SCHEMA {
+        return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema));
+    }
+    if profile.key.is_empty() || profile.figures.is_empty() {
+        return Err("it has no key or no figures".into());
+    }
+    for figure in &profile.figures {
+        let name = &figure.figure;
+        let Some((_, unit, _)) = FIGURES.iter().find(|(known, ..)| known == name) else {
+            return Err(format!("`{name}` is no figure of a profile"));
+        };
+        if figure.unit != *unit {
+            return Err(format!("{name} is in `{}`, not in `{unit}`", figure.unit));
+        }
+        if !(figure.value.is_finite() && figure.value > 0.0) {
+            return Err(format!("{name} is {}, not a number above 0", figure.value));
+        }
+    }
+    Ok(profile)
+}
+
+fn read(path: &Path) -> Result<Profile, String> {
+    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(format!("larger than {MOST_BYTES} bytes"));
+    }
+    parse(&bytes)
+}
+
+/// All profiles in a folder in the order of their keys, and the files that
+/// should be some and are not. A folder that is not there is empty.
+pub fn load(folder: &Path) -> (Vec<Stored>, Vec<Damaged>) {
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return (found, damaged),
+        Err(e) => {
+            damaged.push(Damaged { path: folder.to_owned(), because: e.to_string() });
+            return (found, damaged);
+        }
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
+    paths.sort();
+    for path in paths {
+        match read(&path) {
+            Ok(profile) => found.push(Stored { path, profile }),
+            Err(because) => damaged.push(Damaged { path, because }),
+        }
+    }
+    found.sort_by(|a, b| a.profile.key.cmp(&b.profile.key));
+    (found, damaged)
+}
+
+/// Keeps a profile in a folder, joined with what is there of the same device
+/// unless it is to begin `anew`. Readers see the old file or the new one,
+/// never half of one; of two programs at once one waits for the other.
+///
+/// # Errors
+/// When the system refuses, or when the file there is of a newer version.
+pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<Stored> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    let lock = fs::File::open(folder)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    let path = folder.join(file_name(&profile.key));
+    match read(&path) {
+        Ok(before) if before.key == profile.key && !anew => profile.join(&before),
+        Err(because) if because.contains("schema") => {
+            return Err(io::Error::other(format!("{}: {because}", path.display())));
+        }
+        // what cannot be read is replaced
+        _ => {}
+    }
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written.map(|()| Stored { path, profile })
+}
+
+fn write(path: &Path, profile: &Profile) -> io::Result<()> {
+    let mut text = serde_json::to_string_pretty(profile)?;
+    text.push('\n');
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// A key as a file's name: what is not plain becomes `_`, and a checksum
+/// (FNV-1a) keeps two keys apart.
+fn file_name(key: &str) -> String {
+    let plain: String =
+        key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(80).collect();
+    let sum = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{plain}-{:08x}.json", sum as u32)
+}

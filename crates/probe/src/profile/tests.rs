@@ -1,0 +1,189 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::result::Latency;
+
+fn run(depth: u32, rate: f64) -> RunResult {
+    RunResult {
+        place: "uniform".into(),
+        depth: Some(depth),
+        size_bytes: 4096.0,
+        read_share: 1.0,
+        measured_s: 3.0,
+        requests_per_s: rate,
+        bytes_per_s: rate * 4096.0,
+        latency_s: Latency { mean: Some(f64::from(depth) / rate), ..Latency::default() },
+        engine: "io_uring".into(),
+        lanes: 2,
+        ..RunResult::default()
+    }
+}
+
+fn sequential(read_share: f64, bytes: f64) -> RunResult {
+    RunResult {
+        place: "sequential".into(),
+        size_bytes: 1048576.0,
+        read_share,
+        requests_per_s: bytes / 1048576.0,
+        bytes_per_s: bytes,
+        ..run(8, 1.0)
+    }
+}
+
+fn device() -> Facts {
+    let (key, class) = ("serial:M:X".into(), "nvme".into());
+    Facts { key, class, name: "nvme0n1".into(), bytes: Some(1 << 40), kernel: "6.1".into(), ..Facts::default() }
+}
+
+fn whole() -> Occasion {
+    let (measured, suite) = ("2026-03-01T00:00:00Z".into(), "quick".into());
+    Occasion { measured, suite, seed: 7, target_bytes: 1 << 40, complete: true, ..Occasion::default() }
+}
+
+/// A device that takes eight at once, 1 ms each.
+fn eight_at_once() -> Vec<RunResult> {
+    vec![run(1, 1000.0), run(4, 4000.0), run(16, 8000.0), run(64, 8100.0), sequential(1.0, 5e8), sequential(0.0, 3e8)]
+}
+
+#[test]
+fn each_figure_says_how_it_was_reached() {
+    let profile = Profile::of(&device(), &eight_at_once(), &whole());
+    let values: Vec<_> = profile.figures.iter().map(|f| (f.figure.as_str(), f.value, f.depth)).collect();
+    let expected = [
+        ("reads_per_s", 8100.0, Some(64)),
+        ("read_bytes_per_s", 5e8, Some(8)),
+        ("write_bytes_per_s", 3e8, Some(8)),
+        ("read_s", 0.001, Some(1)),
+        ("knee_depth", 16.0, Some(16)),
+    ];
+    assert_eq!(values, expected);
+    for figure in &profile.figures {
+        assert!(figure.at_least.is_empty(), "{figure:?}");
+        assert_eq!((figure.seed, figure.kernel.as_str(), figure.fill.as_str()), (7, "6.1", "as found"));
+    }
+    let ceiling = profile.ceiling();
+    assert!(ceiling.is_firm());
+    assert_eq!((ceiling.requests_per_s, ceiling.bytes_per_s), (Some(8100.0), Some(5e8)));
+    assert_eq!((ceiling.writes_per_s, ceiling.knee_depth), (None, Some(16.0)));
+}
+
+#[test]
+fn what_the_device_may_exceed_says_why() {
+    let because = |runs: &[RunResult], occasion: &Occasion| {
+        let profile = Profile::of(&device(), runs, occasion);
+        profile.figure("reads_per_s").map(|f| f.at_least.join("; "))
+    };
+    let changed = |change: &dyn Fn(&mut RunResult)| {
+        let mut runs = eight_at_once();
+        runs.iter_mut().for_each(change);
+        runs
+    };
+    let says = |runs: &[RunResult], expected: &str| assert_eq!(because(runs, &whole()).as_deref(), Some(expected));
+    says(&[run(1, 1000.0), run(4, 4000.0)], "the rate still rose at depth 4");
+    says(&[run(64, 4000.0)], "measured at depth 64 alone");
+    says(&changed(&|r| r.measured_s = 0.2), "measured for 0.2 s only");
+    says(&changed(&|r| r.steady = Some(false)), "the rate was not steady");
+    says(&changed(&|r| r.cpu_share = Some(1.8)), "the processor was full, not the device");
+    // one request at a time, or requests that failed: nothing to go by
+    assert_eq!(because(&[run(1, 1000.0)], &whole()), None);
+    assert_eq!(because(&changed(&|r| r.failed = 1), &whole()), None);
+    let file = Occasion { file: true, made: true, ..whole() };
+    assert_eq!(because(&eight_at_once(), &file).as_deref(), Some("measured through a file on a filesystem"));
+    let live = Occasion { live: true, ..whole() };
+    assert_eq!(because(&eight_at_once(), &live).as_deref(), Some("others used the device meanwhile"));
+}
+
+#[test]
+fn what_is_no_measurement_of_the_device_gives_nothing() {
+    let none = |facts: &Facts, occasion: Occasion, why: &str| {
+        assert!(occasion.useless(facts).is_some_and(|said| said.contains(why)), "{why}");
+        assert!(Profile::of(facts, &eight_at_once(), &occasion).figures.is_empty());
+    };
+    none(&device(), Occasion { buffered: true, ..whole() }, "page cache");
+    none(&device(), Occasion { complete: false, ..whole() }, "its end");
+    none(&device(), Occasion { holes: true, ..whole() }, "holes");
+    none(&Facts { key: String::new(), ..device() }, whole(), "memory");
+}
+
+#[test]
+fn a_short_stroke_is_no_ceiling_of_a_turning_disk() {
+    let disk = Facts { class: "rotational".into(), ..device() };
+    let part = Occasion { target_bytes: 1 << 30, ..whole() };
+    let names = |occasion: &Occasion| -> Vec<String> {
+        Profile::of(&disk, &eight_at_once(), occasion).figures.into_iter().map(|f| f.figure).collect()
+    };
+    assert_eq!(names(&part), ["read_bytes_per_s", "write_bytes_per_s"]);
+    assert_eq!(names(&whole()).len(), 5);
+}
+
+#[test]
+fn the_better_figure_stands_and_a_firm_one_before_a_weak_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = |runs: &[RunResult], occasion: &Occasion, anew: bool| {
+        store(folder.path(), Profile::of(&device(), runs, occasion), anew).unwrap().profile
+    };
+    let later = Occasion { measured: "2026-04-01T00:00:00Z".into(), ..whole() };
+    let through_file = Occasion { file: true, ..later.clone() };
+    let reads = |p: &Profile| p.value("reads_per_s").unwrap();
+    assert_eq!(reads(&keep(&[run(16, 9000.0), run(64, 9000.0)], &through_file, false)), 9000.0);
+    assert_eq!(reads(&keep(&eight_at_once(), &whole(), false)), 8100.0, "firm counts more");
+    assert_eq!(reads(&keep(&[run(16, 9000.0), run(64, 9000.0)], &through_file, false)), 8100.0);
+    let both = keep(&[run(1, 900.0), run(16, 8500.0), run(64, 8600.0)], &later, false);
+    assert_eq!((reads(&both), both.value("read_s")), (8600.0, Some(0.001)));
+    assert_eq!(both.ceiling().measured, "2026-04-01T00:00:00Z");
+    assert_eq!(both.value("write_bytes_per_s"), Some(3e8), "what was not measured now stays");
+    let anew = keep(&[run(16, 5000.0), run(64, 5000.0)], &later, true);
+    assert_eq!((reads(&anew), anew.value("write_bytes_per_s")), (5000.0, None));
+}
+
+#[test]
+fn profiles_are_files_that_everybody_may_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("a/b");
+    assert_eq!(load(&state), (Vec::new(), Vec::new()));
+    let mut slash = Profile::of(&device(), &eight_at_once(), &whole());
+    slash.key = "serial/M/X".into();
+    store(&state, slash, false).unwrap();
+    let stored = store(&state, Profile::of(&device(), &eight_at_once(), &whole()), false).unwrap();
+    assert_eq!(fs::metadata(&stored.path).unwrap().permissions().mode() & 0o777 & !0o022, 0o644 & !0o022);
+    let (found, damaged) = load(&state);
+    assert_eq!((found.len(), damaged.len()), (2, 0));
+    assert_eq!(found[1], stored);
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 2, "no part is left");
+}
+
+#[test]
+fn a_damaged_profile_is_named_and_said_what_is_wrong() {
+    let good = serde_json::to_string(&Profile::of(&device(), &eight_at_once(), &whole())).unwrap();
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (Vec::new(), "EOF"),
+        (b"no profile".to_vec(), "expected"),
+        (good.as_bytes()[..good.len() / 2].to_vec(), "EOF"),
+        (good.replace("profile/1", "profile/9").into_bytes(), "profile/9"),
+        (good.replace("8100.0", "-1.0").into_bytes(), "reads_per_s is -1"),
+        (good.replace("8100.0", "1e999").into_bytes(), "no profile"),
+        (good.replace("\"per_s\"", "\"per_min\"").into_bytes(), "per_min"),
+        (good.replace("reads_per_s", "beans_per_s").into_bytes(), "beans_per_s"),
+        (b"{}".to_vec(), "schema"),
+        (b"{\"schema\":\"diskwright.profile/1\"}".to_vec(), "no key"),
+        ("[".repeat(100_000).into_bytes(), "no profile"),
+        (vec![b' '; MOST_BYTES as usize + 2], "larger"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (at, (bytes, _)) in cases.iter().enumerate() {
+        fs::write(folder.path().join(format!("{at:02}.json")), bytes).unwrap();
+    }
+    fs::create_dir(folder.path().join("folder.json")).unwrap();
+    fs::write(folder.path().join("other.txt"), "no profile, and does not say it is").unwrap();
+    let (found, damaged) = load(folder.path());
+    assert!(found.is_empty());
+    assert_eq!(damaged.len(), cases.len() + 1);
+    for ((_, expected), said) in cases.iter().zip(&damaged) {
+        assert!(said.because.contains(expected), "{}: {} ({expected})", said.path.display(), said.because);
+    }
+    // a newer version's profile is not lost
+    let stored = store(folder.path(), parse(good.as_bytes()).unwrap(), false).unwrap();
+    fs::write(&stored.path, good.replace("profile/1", "profile/9")).unwrap();
+    assert!(store(folder.path(), stored.profile, false).unwrap_err().to_string().contains("profile/9"));
+}
