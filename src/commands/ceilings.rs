@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use diskwright_base::Ceiling;
+use diskwright_base::{Ceiling, Note, Topology, ceiling};
 use diskwright_probe::device::Facts;
-use diskwright_probe::profile::{self, Damaged, Occasion, Profile, Stored};
+use diskwright_probe::profile::{self, Damaged, Kept, Occasion, Profile, Stored};
 use diskwright_probe::result::RunResult;
+use diskwright_probe::target::Target;
 use diskwright_report::Table;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Where root keeps them; everybody may read there.
@@ -64,18 +64,30 @@ pub fn known() -> &'static [Ceiling] {
     })
 }
 
+/// For a log: the ceilings of the devices that a topology note shows, so that
+/// whoever judges it elsewhere knows them. `None` where there are none.
+pub fn note(topology: &Note) -> Option<Note> {
+    let shown: Topology = serde_json::from_str(&topology.text).ok()?;
+    let keys = ceiling::keys(&shown);
+    let here: Vec<&Ceiling> = known().iter().filter(|c| keys.values().any(|key| *key == c.key)).collect();
+    let text = serde_json::to_string(&here).ok().filter(|_| !here.is_empty())?;
+    Some(Note::new(topology.time_ns, Note::CEILINGS, text))
+}
+
 fn tell(damaged: &Damaged) {
     let path = damaged.path.display();
     eprintln!("diskwright: the profile {path} is left out: {}; `probe` measures it again", damaged.because);
 }
 
-/// What became of a measurement as the device's profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Where it is kept; `null` where it is not.
-    pub file: Option<PathBuf>,
-    /// Why it is not kept, or what is to be said of it.
-    pub because: Vec<String>,
+/// What a target tells of the occasion.
+pub fn occasion(target: &Target) -> Occasion {
+    Occasion {
+        target_bytes: target.bytes,
+        file: !target.is_device,
+        made: target.was_made(),
+        holes: target.is_sparse,
+        ..Occasion::default()
+    }
 }
 
 /// Keeps what an occasion's runs tell of the device.

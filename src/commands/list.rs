@@ -36,6 +36,8 @@ enum What {
     Suites,
     /// RAID levels and what a small write costs on them
     Levels,
+    /// What `probe` measured this machine's devices to do at most
+    Ceilings,
 }
 
 /// Our own format; the others register themselves in their crate.
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Formats => formats(),
         What::Suites => suites(),
         What::Levels => levels(),
+        What::Ceilings => super::ceilings::listing(),
     };
     if arguments.json {
         return output::json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));

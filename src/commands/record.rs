@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 
 use super::feeding::{Feeding, Feeds};
 use super::live::{self, Pacer};
-use super::{Failure, output};
+use super::{Failure, ceilings, output};
 
 /// Arguments of `record`.
 #[derive(Args)]
@@ -111,6 +111,8 @@ impl Count {
             feeds.note(&note)?;
             if let Some(writer) = &mut writer {
                 writer.note(&note)?;
+                let ceilings = (note.kind == Note::TOPOLOGY).then(|| ceilings::note(&note)).flatten();
+                ceilings.map(|note| writer.note(&note)).transpose()?;
             }
         }
         feeds.tick(sampler);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::live::{self, Pacer};
 use super::log::{Logs, Piece, Window, tell_damage};
 use super::store::{self, Asking};
-use super::{Failure, fleet, output};
+use super::{Failure, ceilings, fleet, output};
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -79,7 +79,8 @@ impl Judging {
 
     /// A judge over these packs for a window, nanoseconds since 1970 UTC.
     pub fn judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
-        Judge::new(packs, Options { role: self.role.clone(), expected, ..Options::default() })
+        let ceilings = ceilings::known().to_vec();
+        Judge::new(packs, Options { role: self.role.clone(), expected, ceilings })
     }
 }
 

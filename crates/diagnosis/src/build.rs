@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use diskwright_base::arithmetic::member_load;
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::{Catalogue, Class, Kind, Level};
+use diskwright_base::{Catalogue, Ceiling, Class, Kind, Level};
 
+use crate::ceilings::Most;
 use crate::names::Name;
-use crate::node::{Factor, Formula, Node, NodeId};
+use crate::node::{Factor, Formula, Measured, Node, NodeId};
 use crate::pseudo::Pseudo;
 use crate::rule::{Operand, PerWhat, Quantity};
 use crate::scene::{Scene, over_instances};
@@ -259,6 +260,10 @@ impl<'a> Builder<'a> {
             Pseudo::BackEndLoad => self.back_end_load(place).ok_or_else(missing),
             Pseudo::CeilingRequests => self.ceiling(place, |c| c.requests_per_s).ok_or_else(missing),
             Pseudo::CeilingBytes => self.ceiling(place, |c| c.bytes_per_s).ok_or_else(missing),
+            Pseudo::CeilingKnee => self.ceiling(place, |c| c.knee_depth).ok_or_else(missing),
+            Pseudo::CeilingFirm => self.ceiling(place, |c| Some(f64::from(u8::from(c.is_firm())))).ok_or_else(missing),
+            Pseudo::CeilingUsed => self.measured(place, false).ok_or_else(missing),
+            Pseudo::CeilingLatency => self.measured(place, true).ok_or_else(missing),
             Pseudo::LinkUsed => self.link_used(place).ok_or_else(missing),
             Pseudo::MemberLatencyRatio => self.member_ratio(place, true),
             Pseudo::MemberQueueRatio => self.member_ratio(place, false),
@@ -317,10 +322,30 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn ceiling(&mut self, place: &Place<'a>, of: fn(&crate::Ceiling) -> Option<f64>) -> Option<NodeId> {
+    fn ceiling(&mut self, place: &Place<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
         let device = place.instance();
         let value = self.scene.ceilings.iter().find(|c| c.device == device).and_then(of)?;
         Some(self.constant(value))
+    }
+
+    /// A device's own counts against its ceilings; of a set only where it
+    /// counts what it was asked for, since its members count other things.
+    fn measured(&mut self, place: &Place<'a>, latency: bool) -> Option<NodeId> {
+        let device = place.instance();
+        let most = Most::of(self.scene.ceilings.iter().find(|c| c.device == device)?, self.scene.class(device));
+        let mut own = |name: &str| self.cells(&format!("physical_disk.{name}"), device);
+        let measured = Measured {
+            reads: own("reads_per_s")?,
+            writes: own("writes_per_s")?,
+            read_bytes: own("read_bytes_per_s")?,
+            write_bytes: own("write_bytes_per_s")?,
+            latency: if latency { Some(own("avg_s_per_transfer")?) } else { None },
+            most,
+        };
+        let what = if latency { "latency" } else { "used" };
+        // a ceiling that a note brings later makes another node
+        let key = format!("ceiling {what}@{device} {most:?}");
+        Some(self.push(key, Node::Measured(Box::new(measured))))
     }
 
     fn link_used(&mut self, place: &Place<'a>) -> Option<NodeId> {

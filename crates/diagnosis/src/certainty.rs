@@ -17,7 +17,7 @@ const FEW_TICKS: u64 = 10;
 pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<String> {
     let mut list = Vec::new();
     let seconds = judge.window.seconds();
-    let rules = &judge.packs[pack].rules;
+    let rules: Vec<&Rule> = awake(judge, pack).collect();
     let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
     if longest > seconds / 2.0 {
         let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
@@ -66,6 +66,12 @@ pub(crate) fn limits(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
     list
 }
 
+/// The rules of a pack but for those that wait for a probe's ceilings where there are none.
+pub(crate) fn awake(judge: &Judge, pack: usize) -> impl Iterator<Item = &Rule> {
+    let measured = !judge.ceilings.is_empty();
+    judge.packs[pack].rules.iter().filter(move |rule| measured || !rule.sleeps_without_ceiling())
+}
+
 /// Rules that were judged by logical disks for want of physical ones.
 fn stand_ins(judge: &Judge, pack: usize) -> Option<String> {
     let rules = judge.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
@@ -102,7 +108,7 @@ fn steal(judge: &Judge) -> Option<f64> {
 fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottleneck: Bottleneck) -> Vec<Bottleneck> {
     let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && *b != Bottleneck::None);
     let none_judged = |suspect: &Bottleneck| {
-        let blaming = judge.packs[pack].rules.iter().filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
+        let blaming = awake(judge, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
         let mut blaming = blaming.peekable();
         blaming.peek().is_some() && blaming.all(|r| unjudged.iter().any(|u| u.rule == r.id))
     };
@@ -111,7 +117,7 @@ fn suspects_unjudged(judge: &Judge, pack: usize, unjudged: &[Unjudged], bottlene
 
 /// Share, by weight, of a bottleneck's rules that could not be judged.
 fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[Unjudged]) -> f64 {
-    let blaming = || judge.packs[pack].rules.iter().filter(move |r| r.bottleneck == suspect);
+    let blaming = || awake(judge, pack).filter(move |r| r.bottleneck == suspect);
     let all: f64 = blaming().map(|r| r.weight).sum();
     let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
     if all > 0.0 { open / all } else { 0.0 }
@@ -121,7 +127,7 @@ fn share_unjudged(judge: &Judge, pack: usize, suspect: Bottleneck, unjudged: &[U
 fn share_judged(judge: &Judge, pack: usize, unjudged: &[Unjudged]) -> f64 {
     let asked =
         |r: &&Rule| r.roles.is_empty() || judge.options.role.as_ref().is_some_and(|role| r.roles.contains(role));
-    let rules = || judge.packs[pack].rules.iter().filter(|r| r.bottleneck != Bottleneck::None).filter(asked);
+    let rules = || awake(judge, pack).filter(|r| r.bottleneck != Bottleneck::None).filter(asked);
     let all: f64 = rules().map(|r| r.weight).sum();
     let open: f64 = rules().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
     if all > 0.0 { 1.0 - open / all } else { 1.0 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Note, ProcessTable, Schema, Topology};
+use diskwright_base::{Ceiling, Frame, Note, ProcessTable, Schema, Topology, ceiling};
 
 use crate::culprits::Culprits;
 use crate::missing::Source;
@@ -27,19 +27,9 @@ pub struct Options {
     /// Start and end of the window, nanoseconds since 1970, where known
     /// beforehand: changes against the window's first part need it.
     pub expected: Option<(i64, i64)>,
-    /// What a probe measured as the most.
+    /// What probes measured as the most, of this machine's devices or others:
+    /// they are found by key, or by name where a ceiling has no key.
     pub ceilings: Vec<Ceiling>,
-}
-
-/// The most that a probe measured a device to do.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ceiling {
-    /// Kernel name.
-    pub device: String,
-    /// Requests a second.
-    pub requests_per_s: Option<f64>,
-    /// Bytes a second.
-    pub bytes_per_s: Option<f64>,
 }
 
 /// Judges a window by one or more packs.
@@ -47,6 +37,8 @@ pub struct Judge {
     pub(crate) packs: Vec<Pack>,
     pub(crate) options: Options,
     pub(crate) topology: Option<Topology>,
+    /// The ceilings of the devices that the topology shows, by their names there.
+    pub(crate) ceilings: Vec<Ceiling>,
     pub(crate) states: States,
     pub(crate) window: Window,
     /// Buckets for trends; none where the window is known to be too short for any.
@@ -57,6 +49,9 @@ pub struct Judge {
     program: Program,
     room: Room,
 }
+
+/// Ceilings that notes of a log may bring at most.
+const MOST_CEILINGS: usize = 65_536;
 
 /// Memory that is reused from chunk to chunk.
 #[derive(Default)]
@@ -83,6 +78,7 @@ impl Judge {
             }
         };
         Judge {
+            ceilings: ceiling::settle(None, &options.ceilings),
             states: States::new(&packs),
             window: Window::default(),
             timeline,
@@ -117,8 +113,7 @@ impl Judge {
                 Ok(topology) => {
                     if self.topology.as_ref() != Some(&topology) {
                         self.topology = Some(topology);
-                        // places change with it; what was collected stays
-                        self.schema = None;
+                        self.settle();
                     }
                 }
                 Err(error) => self.unreadable(note, &error),
@@ -127,14 +122,38 @@ impl Judge {
                 Ok(table) => self.culprits.add(&table),
                 Err(error) => self.unreadable(note, &error),
             },
+            Note::CEILINGS => match serde_json::from_str::<Vec<Ceiling>>(&note.text) {
+                Ok(ceilings) => {
+                    let new = ceilings.into_iter().filter(|c| !self.options.ceilings.contains(c)).take(MOST_CEILINGS);
+                    let new: Vec<Ceiling> = new.collect();
+                    let room = MOST_CEILINGS.saturating_sub(self.options.ceilings.len());
+                    if !new.is_empty() && room > 0 {
+                        self.options.ceilings.extend(new.into_iter().take(room));
+                        self.settle();
+                    }
+                }
+                Err(error) => self.unreadable(note, &error),
+            },
             _ => self.notes.add(note),
         }
+    }
+
+    /// Finds the devices that ceilings are of. Places change with the topology
+    /// and with them; what was collected stays.
+    fn settle(&mut self) {
+        self.ceilings = ceiling::settle(self.topology.as_ref(), &self.options.ceilings);
+        self.schema = None;
     }
 
     /// The rule that a stream judges, with logical disks where they stand in.
     pub(crate) fn rule_of(&self, stream: &Stream) -> &Rule {
         let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
         other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
+    }
+
+    /// True where the last frame had series of this instance.
+    pub(crate) fn has_seen(&self, instance: &str) -> bool {
+        self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
     }
 
     fn unreadable(&mut self, note: &Note, error: &serde_json::Error) {
@@ -153,7 +172,7 @@ impl Judge {
             return;
         }
         let foreign = self.notes.source != Source::Live;
-        let scene = Scene::new(schema, self.topology.as_ref(), &self.options.ceilings).hiding_spindles(foreign);
+        let scene = Scene::new(schema, self.topology.as_ref(), &self.ceilings).hiding_spindles(foreign);
         self.states.prune(|instance| scene.has(instance));
         let wanted = Wanted { role: self.options.role.as_deref(), expected: self.options.expected };
         self.program = compile(&self.packs, &scene, &wanted, &mut self.states);

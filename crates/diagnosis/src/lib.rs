@@ -10,6 +10,7 @@
 //!
 //! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
 //! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
+//! - `ceilings`: a load against what a probe measured its device to do
 //! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums
 //! - `trends`: where the judged quantities are heading, and what changed
 //! - `compare`: two windows side by side
@@ -17,6 +18,7 @@
 
 pub mod advice;
 mod build;
+mod ceilings;
 mod certainty;
 pub mod compare;
 mod culprits;
@@ -46,7 +48,8 @@ mod window;
 mod words;
 
 pub use advice::Advice;
-pub use judge::{Ceiling, Judge, Options};
+pub use diskwright_base::Ceiling;
+pub use judge::{Judge, Options};
 pub use read::RuleError;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use diskwright_base::{Frame, Plan};
 
+use crate::ceilings::{Load, Most};
+
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
 
@@ -42,8 +44,23 @@ pub(crate) enum Node {
     Ratio { own: NodeId, order: NodeId, floor: f64, least: f64 },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
+    /// A device's load against what a probe measured of it.
+    Measured(Box<Measured>),
     /// A part of a whole, from 0 to 1; 0 where there is no whole.
     Share { part: NodeId, whole: NodeId },
+}
+
+/// What a device does, and the most that it was measured to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub reads: NodeId,
+    pub writes: NodeId,
+    pub read_bytes: NodeId,
+    pub write_bytes: NodeId,
+    /// Seconds a transfer, where they are to be held against those of one
+    /// request alone; the share of the ceiling otherwise.
+    pub latency: Option<NodeId>,
+    pub most: Most,
 }
 
 /// A rule's quantity.
@@ -90,6 +107,9 @@ impl Node {
             Node::Order { members, .. } => members.clone(),
             Node::Ratio { own, order, .. } => vec![*own, *order],
             Node::Positive(of) => vec![*of],
+            Node::Measured(m) => {
+                [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
+            }
             Node::Share { part, whole } => vec![*part, *whole],
         }
     }
@@ -182,6 +202,7 @@ impl Columns<'_> {
                     out.weights[at] = of.weights[at];
                 }
             }
+            Node::Measured(measured) => self.measured(measured, chunk, out),
             Node::Share { part, whole } => {
                 let (part, whole) = (self.of(*part), self.of(*whole));
                 for at in 0..chunk.len() {
@@ -192,6 +213,28 @@ impl Columns<'_> {
                 }
             }
         }
+    }
+
+    fn measured(&self, measured: &Measured, chunk: &Chunk<'_>, out: &mut Slot) {
+        let Measured { reads, writes, read_bytes, write_bytes, latency, most } = measured;
+        let of = |node: &NodeId| self.of(*node);
+        let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
+        let latency = latency.as_ref().map(of);
+        for at in 0..chunk.len() {
+            let load = Load {
+                reads: reads.values[at],
+                writes: writes.values[at],
+                read_bytes: read_bytes.values[at],
+                write_bytes: write_bytes.values[at],
+            };
+            out.values[at] = match latency {
+                Some(latency) => latency.values[at] / most.alone_s(&load),
+                None => most.used(&load),
+            };
+            let gaps = reads.weights[at] + writes.weights[at] + read_bytes.weights[at] + write_bytes.weights[at];
+            out.weights[at] = chunk.seconds[at] + gaps * 0.0;
+        }
+        quiet(out);
     }
 
     fn sum(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut Slot) {

@@ -124,6 +124,7 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
     let condition = rule.conditions().nth(at)?;
     let state = &stream.conditions[at];
     let Measured { value, limit } = while_held(judge, condition, state)?;
+    let evidence = evidence(judge, rule, stream);
     Some(Finding {
         rule: rule.id.clone(),
         title: rule.title.clone(),
@@ -138,6 +139,7 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
         compare: condition.compare.name(),
         limit,
         unit: unit_of(condition),
+        limit_from: crate::ceilings::limit_from(judge, rule, &stream.instance, &evidence),
         share: outcome.share?,
         seconds: stream.held_ns as f64 / 1e9,
         longest_s: stream.longest_ns as f64 / 1e9,
@@ -145,7 +147,7 @@ pub(crate) fn finding(judge: &Judge, outcome: &Outcome<'_>) -> Option<Finding> {
         to: rfc3339(stream.last_ns),
         explain: rule.explain.trim().to_owned(),
         source: rule.source.clone(),
-        evidence: evidence(judge, rule, stream),
+        evidence,
         advice: rule.advice.clone(),
         series: state.track.map_or_else(Vec::new, |track| judge.states.tracks[track].points()),
     })

@@ -88,6 +88,9 @@ struct Maker<'a, 's> {
 
 impl<'a> Maker<'a, '_> {
     fn rule(&mut self, pack: usize, at: usize, rule: &Rule, stand_ins: bool) {
+        if rule.sleeps_without_ceiling() && self.builder.scene.ceilings.is_empty() {
+            return;
+        }
         let asked = Asked { pack, at, rule, stands_in: false };
         let (mut judged, mut missing) = self.everywhere(&asked);
         let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();

@@ -17,6 +17,14 @@ pub enum Pseudo {
     CeilingRequests,
     /// Bytes a second that a probe measured as the most.
     CeilingBytes,
+    /// Share of what a probe measured as the most.
+    CeilingUsed,
+    /// Latency over what a probe measured for one request alone.
+    CeilingLatency,
+    /// Outstanding requests from which more bring little.
+    CeilingKnee,
+    /// Whether the ceiling is a measured most, or only the least that it may be.
+    CeilingFirm,
     /// Traffic over the link's speed.
     LinkUsed,
     /// Latency of a member over its fellows' median.
@@ -121,6 +129,38 @@ pub const PSEUDO: &[PseudoCounter] = &[
         DISK,
         "bytes_per_s",
         "The most bytes a second that a probe measured on this device; absent where none did.",
+    ),
+    entry(
+        Pseudo::CeilingUsed,
+        "ceiling.used",
+        DISK,
+        "fraction",
+        "How much of what a probe measured the load is: reads and writes each over the most of them, added (the \
+         utilisation law), for requests and for bytes, and the larger of the two. No value where more than a tenth \
+         is of a kind that was not measured, unless the rest alone fills the device; absent where no probe measured.",
+    ),
+    entry(
+        Pseudo::CeilingLatency,
+        "ceiling.latency_ratio",
+        DISK,
+        "",
+        "Seconds a transfer over what a probe measured for one request alone, by reads and writes, with the time \
+         that larger requests take at full bandwidth: about 1 where nobody queues. Absent where no probe measured.",
+    ),
+    entry(
+        Pseudo::CeilingKnee,
+        "ceiling.knee_depth",
+        DISK,
+        "requests",
+        "Requests outstanding that brought nine tenths of the most when a probe measured; absent where none did.",
+    ),
+    entry(
+        Pseudo::CeilingFirm,
+        "ceiling.firm",
+        DISK,
+        "",
+        "1 where a probe measured the most that the device does; 0 where the device may do more than was measured \
+         (through a file, while others used it, before the rate stopped rising, …); absent where none did.",
     ),
     entry(
         Pseudo::LinkUsed,

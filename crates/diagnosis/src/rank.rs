@@ -42,7 +42,10 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
     let unjudged = unjudged(judge, pack_at, &all);
     let set_aside: Vec<SetAside> = aside.iter().map(|(o, by)| explained(o, by)).collect();
     let ruled_out = ruled_out(judge, pack_at, &all, bottleneck, &ranking, &set_aside);
-    let certainty_limits = crate::certainty::limits(judge, pack_at, &unjudged, bottleneck);
+    let mut certainty_limits = crate::certainty::limits(judge, pack_at, &unjudged, bottleneck);
+    if pack.rules.iter().any(Rule::sleeps_without_ceiling) {
+        certainty_limits.extend(crate::ceilings::remarks(judge, &all));
+    }
     // of the pack that was asked; the others are there to be compared by their verdicts
     let (trends, trend_questions) = if pack_at == 0 { crate::trends::trends(judge, pack_at) } else { (Vec::new(), 0) };
     let first_label = first.and_then(|first| label_of(pack.rule(&first.rule)?, first, &all));
@@ -55,7 +58,7 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         confidence: crate::certainty::confidence(judge, pack_at, bottleneck, &ranking, &unjudged),
         sentence: match first {
             Some(first) => sentence(&instance, first, &first_label.unwrap_or_default(), judge.window.seconds()),
-            None => nothing(judge, &pack.id, &unjudged),
+            None => nothing(judge, pack_at, &unjudged),
         },
         culprits: judge.culprits.of(bottleneck, first.filter(|f| f.object == "cgroup").map(|f| group_of(&f.instance))),
         advice: advice(judge, pack_at, bottleneck, &findings),
@@ -67,6 +70,7 @@ pub(crate) fn verdict(judge: &Judge, pack_at: usize) -> Verdict {
         missing: Missing::of(&unjudged, judge.notes.source),
         unjudged,
         ranking,
+        ceilings: judge.ceilings.iter().filter(|c| judge.has_seen(&c.device)).cloned().collect(),
         notes: remarks(judge),
         certainty_limits,
         trends,
@@ -167,12 +171,13 @@ fn label_of(rule: &Rule, finding: &Finding, all: &[Outcome<'_>]) -> Option<Strin
     rule.conditions().nth(lead(rule, outcome.stream)).map(label)
 }
 
-fn nothing(judge: &Judge, pack: &str, unjudged: &[Unjudged]) -> String {
+fn nothing(judge: &Judge, pack_at: usize, unjudged: &[Unjudged]) -> String {
+    let pack = &judge.packs[pack_at].id;
     if judge.window.elapsed_ns == 0 {
         return "Nothing can be said: no stretch of time was watched.".into();
     }
     let window = value_text(judge.window.seconds(), "s");
-    let rules = judge.packs.iter().find(|p| p.id == pack).map_or(0, |p| p.rules.len());
+    let rules = crate::certainty::awake(judge, pack_at).count();
     if unjudged.len() == rules {
         return format!("Nothing can be said: the log has none of the counters that the pack `{pack}` judges.");
     }

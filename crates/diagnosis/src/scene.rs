@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::{Catalogue, Class, Device, DeviceKind, Plan, Schema, Topology};
-
-use crate::Ceiling;
+use diskwright_base::{Catalogue, Ceiling, Class, Device, DeviceKind, Plan, Schema, Topology};
 
 /// The instances of a schema with their places in the topology.
 pub(crate) struct Scene<'a> {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use diskwright_base::Ceiling;
+
 use crate::advice::Advice;
 use crate::missing::Missing;
 use crate::rule::{Bottleneck, Severity};
@@ -41,6 +43,8 @@ pub struct Verdict {
     pub missing: Missing,
     /// The bottlenecks that findings speak for, most first.
     pub ranking: Vec<Rank>,
+    /// What probes measured the devices of the window to do at most.
+    pub ceilings: Vec<Ceiling>,
     /// Who does it, where that could be seen.
     pub culprits: Vec<Culprit>,
     /// What to do, cheapest first.
@@ -91,6 +95,9 @@ pub struct Finding {
     pub limit: f64,
     /// Unit of value and limit.
     pub unit: String,
+    /// Where the limit comes from, in words with numbers, where a probe
+    /// measured it; `null` where it is the rule's own.
+    pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
     /// That time, in sum.

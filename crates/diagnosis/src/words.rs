@@ -56,6 +56,11 @@ pub(crate) fn label(condition: &Condition) -> String {
 /// `paging.swap_in_pages_per_s` is `swap in pages`, `pressure.io_some` is `io pressure (some)`.
 fn short(id: &str) -> String {
     let (object, name) = id.split_once('.').unwrap_or(("", id));
+    match name {
+        "ceiling.used" => return "share of what probe measured".into(),
+        "ceiling.latency_ratio" => return "latency over that of one request alone".into(),
+        _ => {}
+    }
     let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");
     let name = match name.strip_prefix("avg ") {
         Some(rest) => {
@@ -177,6 +182,9 @@ pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s:
     let value = value_text(finding.value, &finding.unit);
     let limit = limit_text(finding.limit, &finding.unit);
     let (share, window) = (display(finding.share, "fraction"), display(window_s, "s"));
+    if let Some(from) = &finding.limit_from {
+        return format!("{}: {} ({from}; {share} of {window}).", subject(finding.bottleneck, instance), finding.title);
+    }
     format!(
         "{}: {} ({label} {value}, limit {limit}; {share} of {window}).",
         subject(finding.bottleneck, instance),

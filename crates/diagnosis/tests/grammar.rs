@@ -476,7 +476,7 @@ fn links_ceilings_and_memory_come_from_outside_the_log() {
     let rule = one("counter = 'reads_per_s', above = 'ceiling.requests_per_s', limit_times = 0.9");
     assert_eq!(recording.by(&rule).unjudged[0].missing, ["physical_disk.ceiling.requests_per_s"]);
     let ceiling =
-        diskwright_diagnosis::Ceiling { device: "sda".into(), requests_per_s: Some(105.0), bytes_per_s: None };
+        diskwright_diagnosis::Ceiling { device: "sda".into(), requests_per_s: Some(105.0), ..Default::default() };
     let options = Options { ceilings: vec![ceiling], ..recording.options() };
     near(only(&recording.judge(vec![pack(&rule)], options, 10)[0]).limit, 94.5);
 }

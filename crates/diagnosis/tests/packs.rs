@@ -189,7 +189,7 @@ impl Recording {
     /// Ids of the rules of a pack that find something in it.
     fn findings(&self, pack: &Pack) -> BTreeSet<String> {
         assert!(self.unknown.is_empty(), "unknown keys: {:?}", self.unknown);
-        let ceiling = |bytes| Ceiling { device: "sda".into(), requests_per_s: None, bytes_per_s: Some(bytes) };
+        let ceiling = |bytes| Ceiling { device: "sda".into(), bytes_per_s: Some(bytes), ..Ceiling::default() };
         let options = Options {
             role: self.roles.as_ref().and_then(|roles| roles.first().cloned()),
             expected: Some((START, START + TICKS as i64 * self.tick())),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Facts;
 use crate::machine::Machine;
+use crate::profile::Kept;
 use crate::result::RunResult;
 use crate::suites::Remark;
 
@@ -60,6 +61,9 @@ pub struct Document {
     pub runs: Vec<RunResult>,
     /// What the suite found out.
     pub remarks: Vec<Remark>,
+    /// What became of it as the device's profile.
+    #[serde(default)]
+    pub profile: Kept,
 }
 
 /// Why a result file could not be read.
@@ -231,6 +235,7 @@ mod tests {
             moving_bytes: None,
             runs: vec![run],
             remarks: vec![Remark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
+            profile: Kept::default(),
         }
     }
 

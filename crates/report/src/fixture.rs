@@ -50,6 +50,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
         compare: "above",
         limit,
         unit: unit.into(),
+        limit_from: None,
         share,
         seconds: share * SECONDS as f64,
         longest_s: 90.0,
@@ -261,6 +262,7 @@ pub(crate) fn verdict() -> Verdict {
         missing: Missing::of(&unjudged(), Source::Perfmon),
         unjudged: unjudged(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
+        ceilings: Vec::new(),
         culprits: culprits(),
         advice: remedies(),
         notes: vec![

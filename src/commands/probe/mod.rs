@@ -18,7 +18,7 @@ use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Said;
 use diskwright_probe::machine::machine;
 use diskwright_probe::pattern::Pattern;
-use diskwright_probe::profile::Profile;
+use diskwright_probe::profile::{Kept, Occasion};
 use diskwright_probe::result::RunResult;
 use diskwright_probe::run::{Job, Kind, Making, run_jobs};
 use diskwright_probe::suites::{Remark, SUITES, Session, Suite, Writes, suite};
@@ -26,7 +26,7 @@ use diskwright_probe::target::{Take, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::{Failure, output, when};
+use super::{Failure, ceilings, output, when};
 
 /// Arguments of `probe`.
 #[derive(Args)]
@@ -83,9 +83,12 @@ pub struct Arguments {
     /// Keep the result as JSON: for `compare`, and for `report`, which draws it
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
-    /// Do not remember the device's profile
+    /// Do not remember what was measured as the device's profile
     #[arg(long)]
     forget: bool,
+    /// Forget what was remembered of the device before: this run's figures replace its profile
+    #[arg(long, conflicts_with = "forget")]
+    anew: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -123,14 +126,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut runs, found, mut failed) = measure(arguments, suite, &target, &stop);
     let mut remarks = doubts::doubts(&target, &runs);
     remarks.extend(found);
-    let remembered = !arguments.forget && !target.is_sparse;
     if let Some(error) = failed.take_if(|_| runs.is_empty()) {
         return Err(error.into());
     }
     for run in &mut runs {
         run.moving_s = arguments.moving.and_then(|bytes| run.moving_s(bytes as f64));
     }
-    let document = Document {
+    let mut document = Document {
         schema: SCHEMA.into(),
         suite: suite.id.into(),
         target: target.name.clone(),
@@ -148,10 +150,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         moving_bytes: arguments.moving,
         runs,
         remarks,
+        profile: Kept::default(),
     };
+    let occasion = ceilings::occasion(&target);
     // a file that was made goes away before anything else can fail
     drop(target);
-    keep(arguments, &document, remembered)?;
+    document.profile = remember(arguments, &document, occasion);
+    keep(arguments, &document)?;
     if arguments.json {
         output::json(&document)?
     } else {
@@ -160,22 +165,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Keeps the result file and the device's profile.
-fn keep(arguments: &Arguments, document: &Document, remembered: bool) -> Result<(), Failure> {
+/// Keeps the result file.
+fn keep(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
         let text = serde_json::to_string_pretty(document)?;
         std::fs::write(path, text + "\n").map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
     }
-    if !remembered || arguments.buffered || document.device.name.is_empty() {
-        return Ok(());
-    }
-    let folder = super::ceilings::folder();
-    let profile = Profile::of(&document.device, &document.runs, document.started.clone());
-    if let Err(error) = profile.store(&folder) {
-        // the result counts more than its being remembered
-        eprintln!("diskwright: the profile could not be kept in {}: {error}", folder.display());
-    }
     Ok(())
+}
+
+/// Keeps the device's profile, unless it was asked not to.
+fn remember(arguments: &Arguments, document: &Document, occasion: Occasion) -> Kept {
+    if arguments.forget {
+        return Kept { file: None, because: vec!["--forget".into()] };
+    }
+    let occasion = Occasion {
+        measured: document.started.clone(),
+        suite: document.suite.clone(),
+        seed: document.seed,
+        live: arguments.live,
+        buffered: document.buffered,
+        complete: document.complete,
+        ..occasion
+    };
+    ceilings::keep(&document.device, &document.runs, &occasion, arguments.anew)
 }
 
 /// Takes the target; a file that is made shows its progress.

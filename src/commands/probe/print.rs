@@ -32,7 +32,7 @@ pub fn text(suite: &Suite, document: &Document) -> String {
             display(run.longest_silence_s, "s")
         );
     }
-    text += &format!("\nA good result: {}\n", suite.good);
+    text += &format!("\nA good result: {}\n{}", suite.good, document.profile.words());
     text
 }
 

@@ -61,7 +61,7 @@ impl Default for WriterOptions {
             keep_age: None,
             keep_bytes: None,
             time_unit_ns: 1000,
-            keep_latest: vec![Note::TOPOLOGY.into(), Note::SOURCE.into()],
+            keep_latest: vec![Note::TOPOLOGY.into(), Note::CEILINGS.into(), Note::SOURCE.into()],
             keep_each: vec![Note::UNSEEN.into()],
             bulk: false,
         }

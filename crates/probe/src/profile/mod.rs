@@ -8,6 +8,8 @@
 
 mod store;
 
+use std::path::PathBuf;
+
 use diskwright_base::Ceiling;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +105,30 @@ pub struct Profile {
     pub figures: Vec<Figure>,
 }
 
+/// What became of a measurement as the device's profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kept {
+    /// Where it is kept; `null` where it is not.
+    pub file: Option<PathBuf>,
+    /// Why it is not kept, or what is to be said of it.
+    pub because: Vec<String>,
+}
+
+impl Kept {
+    /// The same for people, a line each.
+    pub fn words(&self) -> String {
+        match (&self.file, self.because.as_slice()) {
+            (Some(_), []) => "Remembered as what the device can do; `why` judges by it.\n".into(),
+            (Some(_), because) => {
+                format!("Remembered as what the device can do; `why` judges by it. {}.\n", because.join("; "))
+            }
+            (None, []) => String::new(),
+            (None, because) => format!("Not remembered as what the device can do: {}.\n", because.join("; ")),
+        }
+    }
+}
+
 /// On what occasion runs were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Occasion {
@@ -146,7 +172,9 @@ impl Profile {
     /// they tell nothing.
     pub fn of(facts: &Facts, runs: &[RunResult], occasion: &Occasion) -> Profile {
         let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
-        let runs: Vec<&RunResult> = runs.iter().filter(good).collect();
+        // what was made beside others shows what was left by them; what has a target of its own is of another device
+        let by_itself = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
+        let runs: Vec<&RunResult> = runs.iter().filter(good).filter(by_itself).collect();
         let maker = Maker { facts, occasion };
         let mut figures = Vec::new();
         if occasion.useless(facts).is_none() {

@@ -88,6 +88,8 @@ fn what_the_device_may_exceed_says_why() {
     // one request at a time, or requests that failed: nothing to go by
     assert_eq!(because(&[run(1, 1000.0)], &whole()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &whole()), None);
+    assert_eq!(because(&changed(&|r| r.beside = vec!["other".into()]), &whole()), None);
+    assert_eq!(because(&changed(&|r| r.target = Some("/dev/sdz".into())), &whole()), None);
     let file = Occasion { file: true, made: true, ..whole() };
     assert_eq!(because(&eight_at_once(), &file).as_deref(), Some("measured through a file on a filesystem"));
     let live = Occasion { live: true, ..whole() };

@@ -1,0 +1,320 @@
+//! A load against what a probe measured its device to do at most.
+
+use diskwright_base::units::display;
+use diskwright_base::{Ceiling, Class};
+
+use crate::judge::Judge;
+use crate::outcome::Outcome;
+use crate::pseudo::Pseudo;
+use crate::rule::{Absent, Bottleneck, Rule};
+use crate::verdict::Evidence;
+
+/// Share of a load that may be of a kind that was not measured.
+const NEGLIGIBLE: f64 = 0.1;
+/// Share from which a device counts as full whatever else it did.
+const FULL: f64 = 0.9;
+/// Share of a turning disk's random requests that only requests in order can reach.
+const IN_ORDER: f64 = 1.15;
+/// Size of the requests whose latency alone is measured, bytes.
+const PLAIN_BYTES: f64 = 4096.0;
+/// Days after which a measurement is called old. Ours: flash wears and fills,
+/// volumes are resized, firmware and kernels change within half a year.
+const OLD_DAYS: i64 = 180;
+
+/// What is asked of a device in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Load {
+    pub reads: f64,
+    pub writes: f64,
+    pub read_bytes: f64,
+    pub write_bytes: f64,
+}
+
+/// A device's ceilings as a load is held against them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Most {
+    reads: Option<f64>,
+    writes: Option<f64>,
+    read_bytes: Option<f64>,
+    write_bytes: Option<f64>,
+    read_s: Option<f64>,
+    write_s: Option<f64>,
+    turns: bool,
+}
+
+/// A sum over reads and writes, and whether both were known.
+fn sum(reads: Option<f64>, writes: Option<f64>) -> (f64, bool) {
+    (reads.unwrap_or(0.0) + writes.unwrap_or(0.0), reads.is_some() && writes.is_some())
+}
+
+/// A load's part over its ceiling; an unmeasured part counts as nothing where it is one.
+fn part(amount: f64, whole: f64, most: Option<f64>) -> Option<f64> {
+    match most {
+        Some(most) => Some(amount / most),
+        None => (amount <= NEGLIGIBLE * whole).then_some(0.0),
+    }
+}
+
+impl Most {
+    pub fn of(ceiling: &Ceiling, class: Class) -> Most {
+        Most {
+            reads: ceiling.reads_per_s,
+            writes: ceiling.writes_per_s,
+            read_bytes: ceiling.read_bytes_per_s,
+            write_bytes: ceiling.write_bytes_per_s,
+            read_s: ceiling.read_s,
+            write_s: ceiling.write_s,
+            turns: class == Class::Rotational,
+        }
+    }
+
+    /// Share of the requests that it can do, and whether all of them were measured.
+    ///
+    /// The utilisation law (Denning and Buzen, "The Operational Analysis of
+    /// Queueing Network Models", 1978) says that a device is used for the sum
+    /// of throughput times demand over the classes of requests. A device that
+    /// does `m` of a class a second at most spends `1 / m` of its time on each,
+    /// so reads and writes together use `r / r_max + w / w_max` of it.
+    fn requests(&self, load: &Load) -> (f64, bool) {
+        let all = load.reads + load.writes;
+        sum(part(load.reads, all, self.reads), part(load.writes, all, self.writes))
+    }
+
+    /// The same for bytes.
+    fn bytes(&self, load: &Load) -> (f64, bool) {
+        let all = load.read_bytes + load.write_bytes;
+        sum(part(load.read_bytes, all, self.read_bytes), part(load.write_bytes, all, self.write_bytes))
+    }
+
+    /// How much of the device a load uses: the larger of its shares of requests
+    /// and of bytes. A device is limited by both, small requests by the one
+    /// and large ones by the other. NaN where an unmeasured part could add to a
+    /// share that is not full. More requests than a turning disk does at random
+    /// were in order, so there the bytes alone tell.
+    pub fn used(&self, load: &Load) -> f64 {
+        let (requests, all_requests) = self.requests(load);
+        let (bytes, all_bytes) = self.bytes(load);
+        let (used, known) = match self.turns && requests > IN_ORDER {
+            true => (bytes, all_bytes),
+            false => (requests.max(bytes), all_requests && all_bytes),
+        };
+        if known || used >= FULL { used } else { f64::NAN }
+    }
+
+    /// Mean seconds that the load's requests would take one by one: each as
+    /// long as one of 4 KiB alone, and what they have beyond that at full
+    /// bandwidth. NaN where that was not measured.
+    pub fn alone_s(&self, load: &Load) -> f64 {
+        let all = load.reads + load.writes;
+        let of = |count: f64, bytes: f64, alone: Option<f64>, most: Option<f64>| match (alone, most) {
+            (Some(alone), Some(most)) => Some(count * alone + (bytes - PLAIN_BYTES * count).max(0.0) / most),
+            _ => (count <= NEGLIGIBLE * all).then_some(0.0),
+        };
+        let reads = of(load.reads, load.read_bytes, self.read_s, self.read_bytes);
+        let writes = of(load.writes, load.write_bytes, self.write_s, self.write_bytes);
+        match sum(reads, writes) {
+            (seconds, true) if all > 0.0 => seconds / all,
+            _ => f64::NAN,
+        }
+    }
+
+    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`.
+    fn told(&self, load: &Load, bound: &str) -> String {
+        let by_bytes = self.bytes(load).0 > self.requests(load).0;
+        let of = |amount: f64, most: Option<f64>, unit: &str, what: &str| {
+            let most = most.filter(|_| amount > 0.0)?;
+            Some(format!("{} of at {bound} {} {what}", display(amount, unit), display(most, unit)))
+        };
+        let both = if by_bytes {
+            let unit = "bytes_per_s";
+            [
+                of(load.read_bytes, self.read_bytes, unit, "read"),
+                of(load.write_bytes, self.write_bytes, unit, "written"),
+            ]
+        } else {
+            [of(load.reads, self.reads, "per_s", "reads"), of(load.writes, self.writes, "per_s", "writes")]
+        };
+        both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// The day of a time, RFC 3339.
+fn day(time: &str) -> &str {
+    time.get(..10).unwrap_or(time)
+}
+
+/// Days since 1970 of a time, RFC 3339. `None` where it is none.
+fn days(time: &str) -> Option<i64> {
+    let mut parts = day(time).splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // years that begin in March have their leap day at the end
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap = year / 4 - year / 100 + year / 400;
+    Some(year * 365 + leap + (153 * month + 2) / 5 + day - 1 - 719_468)
+}
+
+/// Where a finding's limit comes from, where a probe measured it: what the
+/// device did while the rule held, of what, and when that was measured.
+pub(crate) fn limit_from(judge: &Judge, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
+    let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
+    let ceiling = judge.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
+    let class = judge.topology.as_ref().and_then(|t| t.device(instance)).map_or(Class::Unknown, |d| d.class);
+    let of = |name: &str| {
+        let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
+        found.and_then(|e| e.value).unwrap_or(0.0)
+    };
+    let load = Load {
+        reads: of("reads_per_s"),
+        writes: of("writes_per_s"),
+        read_bytes: of("read_bytes_per_s"),
+        write_bytes: of("write_bytes_per_s"),
+    };
+    let bound = if ceiling.is_firm() { "most" } else { "least" };
+    let told = Most::of(ceiling, class).told(&load, bound);
+    let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
+    (!told.is_empty()).then(|| format!("{told} that probe measured on {}{because}", day(&ceiling.measured)))
+}
+
+impl Rule {
+    /// True for a rule that only a measured ceiling brings to life: without
+    /// one it is as if the pack did not have it.
+    pub(crate) fn sleeps_without_ceiling(&self) -> bool {
+        let of_ceiling = |p: Pseudo| {
+            use Pseudo::*;
+            matches!(p, CeilingUsed | CeilingLatency | CeilingKnee | CeilingFirm | CeilingRequests | CeilingBytes)
+        };
+        let names = || self.all.iter().flat_map(|c| c.quantity.names());
+        self.absent == Absent::Inapplicable && names().any(|n| n.pseudo.is_some_and(of_ceiling))
+    }
+}
+
+/// What is to be said of the ceilings of disks that the verdict is about, or
+/// nearly is: that there is none and what would give it, or that it is old.
+pub(crate) fn remarks(judge: &Judge, outcomes: &[Outcome<'_>]) -> Vec<String> {
+    let mut list = Vec::new();
+    let near = |o: &&Outcome<'_>| {
+        let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
+        let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
+        o.rule.object == "physical_disk" && blames && half
+    };
+    let mut disks: Vec<&str> =
+        outcomes.iter().filter(near).map(|o| o.stream.instance.as_str()).filter(|i| !i.is_empty()).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    let mut unmeasured: Vec<&str> = Vec::new();
+    for disk in disks {
+        match judge.ceilings.iter().find(|c| c.device == disk) {
+            None => unmeasured.push(disk),
+            Some(ceiling) => list.extend(age(judge, ceiling)),
+        }
+    }
+    list.extend(unmeasured.first().and_then(|disk| how_to_measure(judge, disk, unmeasured.len() - 1)));
+    list
+}
+
+fn age(judge: &Judge, ceiling: &Ceiling) -> Option<String> {
+    let days = judge.window.to_ns / 86_400_000_000_000 - days(&ceiling.measured)?;
+    (days > OLD_DAYS).then(|| {
+        format!(
+            "what {} can do was measured {days} days before, on {}: disks change, so `diskwright probe quick` should \
+             measure it again",
+            ceiling.device,
+            day(&ceiling.measured)
+        )
+    })
+}
+
+/// Of our own recordings alone: another tool's log may come from anywhere.
+fn how_to_measure(judge: &Judge, disk: &str, others: usize) -> Option<String> {
+    let topology = judge.topology.as_ref().filter(|_| judge.notes.source == crate::missing::Source::Live)?;
+    topology.device(disk)?;
+    let bears = |device: &str| topology.leaves(device).contains(&disk);
+    let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
+    let target = match mounted {
+        Some(mount) => format!("{mount}/probe.dat"),
+        None => format!("/dev/{disk} --live"),
+    };
+    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    Some(format!("no measured ceiling for {disk}{more}; `diskwright probe quick {target}` would give one to judge by"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn most() -> Most {
+        Most {
+            reads: Some(1000.0),
+            writes: Some(500.0),
+            read_bytes: Some(200e6),
+            write_bytes: Some(100e6),
+            read_s: Some(0.004),
+            write_s: Some(0.002),
+            turns: false,
+        }
+    }
+
+    fn load(reads: f64, writes: f64, size: f64) -> Load {
+        Load { reads, writes, read_bytes: reads * size, write_bytes: writes * size }
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+    }
+
+    #[test]
+    fn reads_and_writes_add_up_by_the_utilisation_law() {
+        // 400 of 1000 reads and 250 of 500 writes: 0.4 + 0.5
+        near(most().used(&load(400.0, 250.0, 4096.0)), 0.9);
+        near(most().used(&load(0.0, 0.0, 4096.0)), 0.0);
+    }
+
+    #[test]
+    fn large_requests_are_held_against_bandwidth() {
+        // 150 reads of 1 MiB: 15 % of the requests, 78.6432 % of 200 MB/s
+        near(most().used(&load(150.0, 0.0, 1048576.0)), 0.786432);
+        near(most().used(&load(150.0, 0.0, 4096.0)), 0.15);
+    }
+
+    #[test]
+    fn what_was_not_measured_can_only_add() {
+        let reads_only = Most { writes: None, write_bytes: None, ..most() };
+        near(reads_only.used(&load(500.0, 20.0, 4096.0)), 0.5);
+        assert!(reads_only.used(&load(500.0, 100.0, 4096.0)).is_nan());
+        near(reads_only.used(&load(920.0, 400.0, 4096.0)), 0.92);
+        let no_requests = Most { reads: None, writes: None, ..most() };
+        assert!(no_requests.used(&load(500.0, 0.0, 4096.0)).is_nan());
+        near(no_requests.used(&load(190.0, 0.0, 1e6)), 0.95);
+    }
+
+    #[test]
+    fn more_than_an_arm_does_at_random_was_in_order() {
+        let disk = Most { reads: Some(100.0), turns: true, ..most() };
+        near(disk.used(&load(110.0, 0.0, 4096.0)), 1.1);
+        near(disk.used(&load(10_000.0, 0.0, 4096.0)), 0.2048);
+        near(Most { turns: false, ..disk }.used(&load(10_000.0, 0.0, 4096.0)), 100.0);
+    }
+
+    #[test]
+    fn alone_is_the_mean_by_reads_and_writes_and_longer_for_large_ones() {
+        // 3 reads of 4 ms, 1 write of 2 ms
+        near(most().alone_s(&load(300.0, 100.0, 4096.0)), 0.0035);
+        // a read of 1,004,096 bytes: 4 ms and 1 MB at 200 MB/s
+        near(most().alone_s(&load(10.0, 0.0, 1_004_096.0)), 0.009);
+        assert!(most().alone_s(&load(0.0, 0.0, 4096.0)).is_nan());
+        assert!(Most { write_s: None, ..most() }.alone_s(&load(1.0, 1.0, 4096.0)).is_nan());
+    }
+
+    #[test]
+    fn days_are_counted_from_dates() {
+        assert_eq!(days("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(days("2026-01-01T12:00:00Z"), Some(20_454));
+        assert_eq!(days("2024-03-01"), Some(19_783));
+        for wrong in ["", "now", "2026-13-01", "2026-01", "99999999999-01-01"] {
+            assert_eq!(days(wrong), None, "{wrong}");
+        }
+    }
+}
