@@ -1,6 +1,6 @@
 //! A load against what a probe measured its device to do at most.
 
-use diskwright_base::units::display;
+use diskwright_base::units::{digits, display};
 use diskwright_base::{Ceiling, Class};
 
 use crate::judge::Judge;
@@ -121,21 +121,40 @@ impl Most {
     /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`.
     fn told(&self, load: &Load, bound: &str) -> String {
         let by_bytes = self.bytes(load).0 > self.requests(load).0;
-        let of = |amount: f64, most: Option<f64>, unit: &str, what: &str| {
+        let of = |amount: f64, most: Option<f64>, number: fn(f64) -> String, what: &str| {
             let most = most.filter(|_| amount > 0.0)?;
-            Some(format!("{} of at {bound} {} {what}", display(amount, unit), display(most, unit)))
+            Some(format!("{} of at {bound} {} {what}", number(amount), number(most)))
         };
         let both = if by_bytes {
-            let unit = "bytes_per_s";
             [
-                of(load.read_bytes, self.read_bytes, unit, "read"),
-                of(load.write_bytes, self.write_bytes, unit, "written"),
+                of(load.read_bytes, self.read_bytes, bytes, "read"),
+                of(load.write_bytes, self.write_bytes, bytes, "written"),
             ]
         } else {
-            [of(load.reads, self.reads, "per_s", "reads"), of(load.writes, self.writes, "per_s", "writes")]
+            [of(load.reads, self.reads, count, "reads/s"), of(load.writes, self.writes, count, "writes/s")]
         };
         both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
+}
+
+fn bytes(value: f64) -> String {
+    display(value, "bytes_per_s")
+}
+
+/// `1,940`: people compare requests digit by digit.
+fn count(value: f64) -> String {
+    if value < 100.0 {
+        return digits(value);
+    }
+    let plain = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in plain.chars().enumerate() {
+        if at > 0 && (plain.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// The day of a time, RFC 3339.
