@@ -109,18 +109,16 @@ fn ceiling(case: &mut Case) -> &mut Ceiling {
     case.ceiling.as_mut().expect("the case has one")
 }
 
-/// For each rule a load just over its limits, and for each of its conditions
-/// one that is not.
-#[test]
-fn each_rule_holds_on_its_side_of_each_limit() {
-    type Change = fn(&mut Case);
-    let slow = |c: &mut Case| (c.reads, c.seconds, c.ceiling) = (400.0, 0.0055, Some(parallel()));
-    let below = |c: &mut Case| (c.reads, c.seconds, c.pressure) = (900.0, 0.01, 0.5);
-    let cases: Vec<(&str, Case, Vec<Change>)> = vec![
+type Change = fn(&mut Case);
+/// A rule, a load just over its limits, and for each of its conditions one that is not.
+type Sides = (&'static str, Case, &'static [Change]);
+
+fn full_sides() -> Vec<Sides> {
+    vec![
         (
             "disk.at-ceiling",
             full(),
-            vec![
+            &[
                 |c| c.reads = 1780.0,
                 |c| c.reads = 2320.0,
                 |c| ceiling(c).at_least.push("so".into()),
@@ -131,12 +129,18 @@ fn each_rule_holds_on_its_side_of_each_limit() {
         (
             "disk.at-known-most",
             with(full(), |c| ceiling(c).at_least.push("measured through a file".into())),
-            vec![|c| c.reads = 1780.0, |c| c.reads = 2320.0, |c| ceiling(c).at_least.clear(), |c| c.seconds = 0.0004],
+            &[|c| c.reads = 1780.0, |c| c.reads = 2320.0, |c| ceiling(c).at_least.clear(), |c| c.seconds = 0.0004],
         ),
+        ("disk.above-ceiling", with(full(), |c| c.reads = 2320.0), &[|c| c.reads = 2280.0]),
+    ]
+}
+
+fn roomy_sides() -> Vec<Sides> {
+    vec![
         (
             "disk.slow-alone",
-            with(roomy(), slow),
-            vec![
+            with(roomy(), |c| (c.reads, c.seconds) = (400.0, 0.0055)),
+            &[
                 |c| ceiling(c).reads_per_s = Some(790.0),
                 |c| ceiling(c).read_s = Some(0.0027),
                 |c| (c.seconds, c.reads) = (0.0049, 450.0),
@@ -146,7 +150,7 @@ fn each_rule_holds_on_its_side_of_each_limit() {
         (
             "disk.latency-of-many",
             with(roomy(), |c| c.pressure = 0.35),
-            vec![
+            &[
                 |c| ceiling(c).reads_per_s = Some(1240.0),
                 |c| ceiling(c).read_s = Some(0.0019),
                 |c| (c.reads, c.seconds) = (1700.0, 0.0014),
@@ -157,18 +161,27 @@ fn each_rule_holds_on_its_side_of_each_limit() {
         (
             "disk.has-room",
             roomy(),
-            vec![
+            &[
                 |c| ceiling(c).reads_per_s = Some(1240.0),
                 |c| ceiling(c).read_s = Some(0.0019),
                 |c| c.reads = 490.0,
                 |c| c.busy = 0.79,
             ],
         ),
-        ("disk.above-ceiling", with(full(), |c| c.reads = 2320.0), vec![|c| c.reads = 2280.0]),
+    ]
+}
+
+/// Half of what a device of this depth does alone, with ten outstanding.
+fn below(swing: f64) -> Case {
+    with(roomy(), |c| (c.reads, c.seconds, c.pressure, c.swing) = (900.0, 0.01, 0.5, swing))
+}
+
+fn below_sides() -> Vec<Sides> {
+    vec![
         (
             "throttle.below-ceiling",
-            with(roomy(), below),
-            vec![
+            below(0.0),
+            &[
                 |c| ceiling(c).reads_per_s = Some(1700.0),
                 |c| ceiling(c).read_s = Some(0.0052),
                 |c| ceiling(c).knee_depth = Some(9.1),
@@ -177,18 +190,22 @@ fn each_rule_holds_on_its_side_of_each_limit() {
         ),
         (
             "disk.below-profile",
-            with(with(roomy(), below), |c| c.swing = 0.05),
-            vec![
+            below(0.05),
+            &[
                 |c| ceiling(c).reads_per_s = Some(1700.0),
                 |c| ceiling(c).read_s = Some(0.0052),
                 |c| ceiling(c).knee_depth = Some(9.1),
                 |c| c.swing = 0.0,
             ],
         ),
-    ];
-    for (rule, case, changes) in cases {
+    ]
+}
+
+#[test]
+fn each_rule_holds_on_its_side_of_each_limit() {
+    for (rule, case, changes) in full_sides().into_iter().chain(roomy_sides()).chain(below_sides()) {
         assert!(case.rules().iter().any(|r| r == rule), "{rule}: {:?}", case.rules());
-        for (at, change) in changes.into_iter().enumerate() {
+        for (at, change) in changes.iter().enumerate() {
             let other = with(case.clone(), change);
             assert!(other.rules().iter().all(|r| r != rule), "{rule}, change {at}: {:?}", other.rules());
         }
@@ -258,7 +275,7 @@ fn somebody_who_always_waits_waits_for_latency_and_not_for_room() {
 
 #[test]
 fn a_plateau_far_below_the_ceiling_is_a_limit() {
-    let capped = with(roomy(), |c| (c.reads, c.seconds, c.pressure) = (900.0, 0.01, 0.9));
+    let capped = below(0.0);
     let verdict = capped.verdict();
     assert_eq!(
         (verdict.bottleneck, verdict.findings[0].rule.as_str()),
@@ -294,7 +311,7 @@ fn without_a_ceiling_nothing_changes() {
     plain.rules.retain(|r| !asleep.iter().any(|name| r.id.ends_with(name)));
     plain.rules.iter_mut().for_each(|r| r.none.retain(|id| !asleep.iter().any(|name| id.ends_with(name))));
     assert_eq!(plain.rules.len() + asleep.len(), pack.rules.len());
-    for case in [full(), roomy(), with(roomy(), |c| (c.reads, c.seconds, c.pressure) = (900.0, 0.01, 0.9))] {
+    for case in [full(), roomy(), below(0.0)] {
         let recording = with(case, |c| c.ceiling = None).recording();
         let judged = |pack: &diskwright_diagnosis::Pack| {
             let mut verdict = recording.judge(vec![pack.clone()], recording.options(), 7).remove(0);
@@ -364,14 +381,14 @@ fn a_log_brings_its_ceilings_and_they_follow_the_device() {
     for verdict in [
         judged(&[topology.clone(), note.clone()], Vec::new()),
         judged(&[note.clone(), topology.clone()], Vec::new()),
-        judged(&[topology.clone()], vec![stored.clone()]),
+        judged(std::slice::from_ref(&topology), vec![stored.clone()]),
     ] {
         assert_eq!(verdict.findings[0].rule, "disk.at-ceiling");
         assert_eq!((verdict.ceilings[0].device.as_str(), verdict.ceilings[0].key.as_str()), ("vda", "serial:M:X"));
         assert!(verdict.notes.is_empty(), "{:?}", verdict.notes);
     }
     let other = Ceiling { key: "serial:M:Y".into(), ..stored };
-    assert!(judged(&[topology.clone()], vec![other]).ceilings.is_empty());
+    assert!(judged(std::slice::from_ref(&topology), vec![other]).ceilings.is_empty());
     let broken = judged(&[topology, (Note::CEILINGS, "{ no list".into())], Vec::new());
     assert!(broken.notes.iter().any(|n| n.text.contains("a ceilings note could not be read")), "{:?}", broken.notes);
 }
