@@ -212,7 +212,7 @@ fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, Rea
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A small result, made by this very program.

@@ -3,6 +3,8 @@
 //! Reading order: `pattern` (what is asked), `draw` (the requests of a
 //! pattern), `engine` (how they reach the target), `drive` (the loops).
 
+pub mod circumstances;
+pub mod compare;
 pub mod device;
 pub mod document;
 pub mod draw;

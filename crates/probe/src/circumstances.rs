@@ -1,0 +1,131 @@
+//! What else differs between two sides of a comparison: other devices,
+//! kernels, schedulers, settings, and runs of one name that asked for
+//! something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::compare::{Filed, Runs};
+use crate::document::Document;
+
+/// Something that is not the same on both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Circumstance {
+    /// What: `kernel`, `device.scheduler`, `queue.read_ahead_kb`, `pattern.lasts_s`.
+    pub what: String,
+    /// Value of the first side; several are joined by commas.
+    pub before: String,
+    /// Value of the second side.
+    pub after: String,
+    /// Runs that it is about; empty where it is all.
+    pub runs: Vec<String>,
+}
+
+/// Facts of a document by name; what is unknown is not there.
+fn facts(document: &Document) -> BTreeMap<String, String> {
+    let (device, machine) = (&document.device, &document.machine);
+    let first = |of: fn(&crate::result::RunResult) -> String| document.runs.first().map(of);
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let all: [(&str, Option<String>); 23] = [
+        ("suite", Some(document.suite.clone())),
+        ("target", Some(document.target.clone())),
+        ("target_bytes", Some(document.target_bytes.to_string())),
+        ("buffered", Some(document.buffered.to_string())),
+        ("version", Some(document.version.clone())),
+        ("engine", first(|r| r.engine.clone())),
+        ("device", Some(device.key.clone())),
+        ("device.model", device.model.clone()),
+        ("device.class", Some(device.class.clone())),
+        ("device.bytes", number(device.bytes)),
+        ("device.scheduler", device.scheduler.clone()),
+        ("device.write_cache", device.write_cache.clone()),
+        ("device.queue_requests", number(device.queue_requests.map(u64::from))),
+        ("filesystem", device.filesystem.clone()),
+        ("mount", device.mount.clone()),
+        ("options", device.options.clone()),
+        ("host", Some(device.host.clone())),
+        ("kernel", Some(device.kernel.clone())),
+        ("processors", Some(device.processors.to_string())),
+        ("processor", machine.processor.clone()),
+        ("governor", machine.governor.clone()),
+        ("memory_bytes", number(machine.memory_bytes)),
+        ("io_limits", Some(machine.io_limits.join("; "))),
+    ];
+    let known = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    // the scheduler is told as the device's
+    let queue = machine.queue.iter().filter(|(name, _)| *name != "scheduler" && *name != "nr_requests");
+    known.chain(queue.map(|(name, value)| (format!("queue.{name}"), value.clone()))).collect()
+}
+
+type Values = BTreeMap<String, BTreeSet<String>>;
+
+fn gathered(side: &[Filed<'_>]) -> Values {
+    let mut values = Values::new();
+    for (name, value) in side.iter().flat_map(|(_, d)| facts(d)) {
+        values.entry(name).or_default().insert(value);
+    }
+    values
+}
+
+fn joined(values: Option<&BTreeSet<String>>) -> String {
+    let words: Vec<&str> = values.into_iter().flatten().map(|v| if v.is_empty() { "none" } else { v }).collect();
+    if words.is_empty() { "unknown".into() } else { words.join(", ") }
+}
+
+/// Everything that differs.
+pub(crate) fn circumstances(before: &[Filed<'_>], after: &[Filed<'_>], runs: [&Runs<'_>; 2]) -> Vec<Circumstance> {
+    let (first, second) = (gathered(before), gathered(after));
+    let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    let mut found: Vec<Circumstance> = names
+        .into_iter()
+        .filter(|name| first.get(*name) != second.get(*name))
+        .map(|name| Circumstance {
+            what: name.clone(),
+            before: joined(first.get(name)),
+            after: joined(second.get(name)),
+            runs: Vec::new(),
+        })
+        .collect();
+    found.extend(patterns(runs));
+    found
+}
+
+/// Fields of a run's pattern, name and seed aside: those may differ.
+fn fields(side: &Runs<'_>, run: &str) -> Values {
+    let mut values = Values::new();
+    for pattern in side.named(run).filter_map(|r| serde_json::to_value(r.pattern.as_ref()?).ok()) {
+        let Value::Object(fields) = pattern else { continue };
+        for (name, value) in fields.into_iter().filter(|(name, _)| name != "name" && name != "seed") {
+            values.entry(name).or_default().insert(value.to_string());
+        }
+    }
+    values
+}
+
+/// Runs of one name that asked for something else; the same difference in
+/// several runs is told once.
+fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
+    let mut found: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
+    let mut shared = 0;
+    for run in before.names.iter().filter(|n| after.has(n)) {
+        shared += 1;
+        let (first, second) = (fields(before, run), fields(after, run));
+        if first.is_empty() || second.is_empty() {
+            // a file of before patterns were kept
+            continue;
+        }
+        let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+        for name in names.into_iter().filter(|n| first.get(*n) != second.get(*n)) {
+            let what = format!("pattern.{name}");
+            let key = (what, joined(first.get(name)), joined(second.get(name)));
+            found.entry(key).or_default().push((*run).to_owned());
+        }
+    }
+    let told = |((what, before, after), runs): ((String, String, String), Vec<String>)| {
+        let runs = if runs.len() == shared { Vec::new() } else { runs };
+        Circumstance { what, before, after, runs }
+    };
+    found.into_iter().map(told).collect()
+}

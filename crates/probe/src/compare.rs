@@ -1,0 +1,518 @@
+//! Results side by side: which differences are real, which are noise, and
+//! which cannot be told.
+//!
+//! What a run gives differs from one time to the next. Where a run was made
+//! several times (`--repeat`, or several files a side), the spread of the times
+//! says how far a mean can be trusted, and two means are held against each
+//! other as by Welch ([`diskwright_statistics::mean::difference`]). Several
+//! files a side count as one value each, the mean of its repeats: what is made
+//! in one sitting shares more than it shares with another sitting, and counting
+//! it as independent would find differences in noise (nested designs: Cochran,
+//! "Sampling Techniques", 1977, 10.3). All differences of a comparison share one
+//! chance of 5 % to be wrong (Holm).
+//!
+//! Percentiles are read from buckets that are up to 1/64 of the value wide; the
+//! variance of such a reading, width squared by 12, is added to each side (JCGM
+//! 100:2008, "Guide to the expression of uncertainty in measurement", F.2.2.1).
+
+use std::collections::{HashMap, HashSet};
+
+use diskwright_statistics::ERROR;
+use diskwright_statistics::many::holm;
+use diskwright_statistics::mean::{Mean, difference};
+use serde::Serialize;
+
+use crate::circumstances::{Circumstance, circumstances};
+use crate::document::Document;
+use crate::result::RunResult;
+
+/// How it turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// What differs beyond noise is better.
+    Helped,
+    /// What differs beyond noise is worse.
+    Worse,
+    /// Some of it is better, some worse.
+    Mixed,
+    /// Nothing differs beyond noise.
+    Unchanged,
+    /// Nothing can be told: too few runs of one name.
+    Unclear,
+}
+
+/// A mean of repeated runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Ends of the interval that holds the true mean 19 times of 20; `None` of a single run.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// Values that it is of: repeats, or files where a side has several.
+    pub values: usize,
+}
+
+/// One quantity of one run, on both sides. The fields are those of a
+/// comparison of logs; `instance` is the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Field of the result: `requests_per_s`, `latency_s.p99`.
+    pub counter: &'static str,
+    /// Name of the run.
+    pub instance: String,
+    /// Unit, as the catalogue names units.
+    pub unit: &'static str,
+    /// First side.
+    pub before: Estimate,
+    /// Second side.
+    pub after: Estimate,
+    /// After less before.
+    pub difference: f64,
+    /// Ends of its 95 % interval.
+    pub difference_low: Option<f64>,
+    /// The upper end.
+    pub difference_high: Option<f64>,
+    /// After by before.
+    pub ratio: Option<f64>,
+    /// Chance that noise alone differs as much anywhere in this comparison.
+    pub significance: Option<f64>,
+    /// True: may be noise. `None`: a single run says nothing of noise.
+    pub noise: Option<bool>,
+    /// The second side is better, whether by noise or not.
+    pub better: bool,
+}
+
+impl Row {
+    /// By what share the second side is worse than the first; below 0 where it is better.
+    pub fn worse_by(&self) -> f64 {
+        let ratio = self.ratio.unwrap_or(1.0);
+        let more = QUANTITIES.iter().any(|q| q.counter == self.counter && q.more_is_better);
+        if more { 1.0 - ratio } else { ratio - 1.0 }
+    }
+}
+
+/// A run that only one side has, named as in a comparison of logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// Always `run`.
+    pub counter: &'static str,
+    /// Name of the run.
+    pub instance: String,
+}
+
+/// A side in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// Its files.
+    pub files: Vec<String>,
+    /// Suites.
+    pub suites: Vec<String>,
+    /// Targets.
+    pub targets: Vec<String>,
+    /// What the devices are known again by.
+    pub devices: Vec<String>,
+    /// When each was begun, RFC 3339.
+    pub started: Vec<String>,
+}
+
+/// The comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// `diskwright.compare/1`.
+    pub schema: &'static str,
+    /// `probe`: what is compared are results, not logs.
+    pub of: &'static str,
+    /// How it turned out.
+    pub outcome: Outcome,
+    /// The same in words.
+    pub sentence: String,
+    /// Differences that were judged.
+    pub questions: usize,
+    /// Each quantity of each run that both sides have, in the order of the first file.
+    pub counters: Vec<Row>,
+    /// Runs that only the first side has.
+    pub only_before: Vec<Named>,
+    /// Runs that only the second side has.
+    pub only_after: Vec<Named>,
+    /// What else differs between the sides.
+    pub circumstances: Vec<Circumstance>,
+    /// First side.
+    pub before: Side,
+    /// Second side.
+    pub after: Side,
+}
+
+/// A quantity that is compared.
+struct Quantity {
+    counter: &'static str,
+    unit: &'static str,
+    more_is_better: bool,
+    /// It is read from a histogram's bucket.
+    rounded: bool,
+    of: fn(&RunResult) -> Option<f64>,
+}
+
+const fn latency(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> Quantity {
+    Quantity { counter, unit: "s", more_is_better: false, rounded, of }
+}
+
+const fn rate(counter: &'static str, unit: &'static str, of: fn(&RunResult) -> Option<f64>) -> Quantity {
+    Quantity { counter, unit, more_is_better: true, rounded: false, of }
+}
+
+/// All of them, in the order in which they are told.
+const QUANTITIES: &[Quantity] = &[
+    rate("requests_per_s", "per_s", |r| Some(r.requests_per_s)),
+    rate(BYTES, "bytes_per_s", |r| Some(r.bytes_per_s)),
+    latency("latency_s.mean", false, |r| r.latency_s.mean),
+    latency("latency_s.p50", true, |r| r.latency_s.p50),
+    latency("latency_s.p95", true, |r| r.latency_s.p95),
+    latency("latency_s.p99", true, |r| r.latency_s.p99),
+    latency("latency_s.p999", true, |r| r.latency_s.p999),
+    latency("cpu_s_per_request", false, |r| r.cpu_s_per_request),
+];
+
+/// Where requests have one size, this only says the same again.
+const BYTES: &str = "bytes_per_s";
+
+/// Width of a bucket by its value, at most: [`diskwright_base::Histogram`].
+const BUCKET: f64 = 1.0 / 64.0;
+
+/// A result with the name of its file.
+pub type Filed<'a> = (&'a str, &'a Document);
+
+/// Holds the second side against the first.
+pub fn compare(before: &[Filed<'_>], after: &[Filed<'_>]) -> Comparison {
+    let (first, second) = (Runs::of(before), Runs::of(after));
+    let mut counters = Vec::new();
+    let mut chances = Vec::new();
+    for name in first.names.iter().filter(|n| second.has(n)) {
+        for quantity in QUANTITIES {
+            let values = [values(&first, name, quantity), values(&second, name, quantity)];
+            let Some((row, chance)) = row(name, quantity, &values) else { continue };
+            let again = quantity.counter == BYTES && has_one_size(&first, &second, name);
+            chances.push(if again { f64::NAN } else { chance });
+            counters.push(row);
+        }
+    }
+    judge(&mut counters, &chances);
+    let outcome = outcome(&counters);
+    let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<Named> {
+        let lacks = side.names.iter().filter(|n| !other.has(n));
+        lacks.map(|name| Named { counter: "run", instance: (*name).to_owned() }).collect()
+    };
+    Comparison {
+        schema: "diskwright.compare/1",
+        of: "probe",
+        outcome,
+        sentence: sentence(outcome, &counters),
+        questions: chances.iter().filter(|c| !c.is_nan()).count(),
+        counters,
+        only_before: lacking(&first, &second),
+        only_after: lacking(&second, &first),
+        circumstances: circumstances(before, after, [&first, &second]),
+        before: side(before),
+        after: side(after),
+    }
+}
+
+/// A side's runs by name.
+pub(crate) struct Runs<'a> {
+    /// Names, each once, in their order.
+    pub(crate) names: Vec<&'a str>,
+    files: Vec<HashMap<&'a str, Vec<&'a RunResult>>>,
+}
+
+impl<'a> Runs<'a> {
+    fn of(side: &[Filed<'a>]) -> Runs<'a> {
+        let (mut names, mut known, mut files) = (Vec::new(), HashSet::new(), Vec::new());
+        for (_, document) in side {
+            let mut file: HashMap<&str, Vec<&RunResult>> = HashMap::new();
+            for run in &document.runs {
+                if known.insert(run.name.as_str()) {
+                    names.push(run.name.as_str());
+                }
+                file.entry(&run.name).or_default().push(run);
+            }
+            files.push(file);
+        }
+        Runs { names, files }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.files.iter().any(|f| f.contains_key(name))
+    }
+
+    /// All runs of a name, file by file.
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &'a RunResult> {
+        self.files.iter().filter_map(move |f| f.get(name)).flatten().copied()
+    }
+}
+
+/// A quantity's values: of each repeat in a single file, of each file otherwise.
+fn values(side: &Runs<'_>, name: &str, quantity: &Quantity) -> Vec<f64> {
+    let of_file = |runs: &Vec<&RunResult>| -> Vec<f64> {
+        // a run that was ended early measured another time than the others
+        let whole = runs.iter().filter(|r| !r.stopped);
+        whole.filter_map(|r| (quantity.of)(r)).filter(|v| v.is_finite()).collect()
+    };
+    let of_name = side.files.iter().filter_map(|f| f.get(name));
+    let mut files: Vec<Vec<f64>> = of_name.map(of_file).filter(|v| !v.is_empty()).collect();
+    if files.len() == 1 {
+        return files.remove(0);
+    }
+    files.iter().map(|v| v.iter().sum::<f64>() / v.len() as f64).collect()
+}
+
+fn has_one_size(before: &Runs<'_>, after: &Runs<'_>, name: &str) -> bool {
+    let mut sizes = before.named(name).chain(after.named(name)).map(|r| r.size_bytes);
+    let first = sizes.next();
+    sizes.all(|s| Some(s) == first)
+}
+
+/// The mean of repeats with its variance; `None` of fewer than two. `bucket` is
+/// the width of the buckets that the values were read from, by the value.
+fn mean_of(values: &[f64], bucket: f64) -> Option<Mean> {
+    let count = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let value = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
+    let drawn = squares / (count - 1.0) / count;
+    let variance = drawn + (value * bucket).powi(2) / 12.0;
+    // Welch and Satterthwaite; the reading's variance is known, so it has no end of freedom
+    let df = if drawn > 0.0 { (count - 1.0) * (variance / drawn).powi(2) } else { 1e9 };
+    Some(Mean { value, variance, df: df.min(1e9) })
+}
+
+fn estimate(values: &[f64], mean: Option<&Mean>) -> Estimate {
+    let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let interval = mean.map(Mean::interval).filter(|(low, high)| low.is_finite() && high.is_finite());
+    Estimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
+}
+
+/// A row that is not judged yet, and its chance by itself; NaN where there is none.
+fn row(name: &str, quantity: &Quantity, [first, second]: &[Vec<f64>; 2]) -> Option<(Row, f64)> {
+    if first.is_empty() || second.is_empty() {
+        return None;
+    }
+    let bucket = if quantity.rounded { BUCKET } else { 0.0 };
+    let means = [mean_of(first, bucket), mean_of(second, bucket)];
+    let (before, after) = (estimate(first, means[0].as_ref()), estimate(second, means[1].as_ref()));
+    let told = match (&means[0], &means[1]) {
+        (Some(first), Some(second)) => Some(difference(first, second)),
+        _ => None,
+    };
+    let interval = told.map(|d| d.interval).filter(|(low, high)| low.is_finite() && high.is_finite());
+    let row = Row {
+        counter: quantity.counter,
+        instance: name.to_owned(),
+        unit: quantity.unit,
+        difference: after.mean - before.mean,
+        difference_low: interval.map(|i| i.0),
+        difference_high: interval.map(|i| i.1),
+        ratio: Some(after.mean / before.mean).filter(|r| r.is_finite()),
+        significance: None,
+        noise: None,
+        better: (after.mean > before.mean) == quantity.more_is_better && after.mean != before.mean,
+        before,
+        after,
+    };
+    Some((row, told.map_or(f64::NAN, |d| d.chance)))
+}
+
+/// Judges all rows together.
+fn judge(rows: &mut [Row], chances: &[f64]) {
+    let mut last = None;
+    for (row, chance) in rows.iter_mut().zip(holm(chances)) {
+        // what only says the same again is as sure as what it repeats
+        let chance = if row.counter == BYTES && chance.is_nan() { last } else { Some(chance).filter(|c| !c.is_nan()) };
+        row.significance = chance;
+        row.noise = chance.map(|c| c > ERROR);
+        last = chance;
+    }
+}
+
+fn outcome(rows: &[Row]) -> Outcome {
+    let real = || rows.iter().filter(|r| r.noise == Some(false));
+    match (real().any(|r| r.better), real().any(|r| !r.better)) {
+        (true, true) => Outcome::Mixed,
+        (true, false) => Outcome::Helped,
+        (false, true) => Outcome::Worse,
+        (false, false) if rows.iter().any(|r| r.noise.is_some()) => Outcome::Unchanged,
+        (false, false) => Outcome::Unclear,
+    }
+}
+
+/// A quantity in words.
+pub fn words(counter: &str) -> &str {
+    match counter {
+        "requests_per_s" => "requests a second",
+        BYTES => "bytes a second",
+        "latency_s.mean" => "mean latency",
+        "latency_s.p50" => "50 % latency",
+        "latency_s.p95" => "95 % latency",
+        "latency_s.p99" => "99 % latency",
+        "latency_s.p999" => "99.9 % latency",
+        "cpu_s_per_request" => "processor time a request",
+        other => other,
+    }
+}
+
+fn sentence(outcome: Outcome, rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "The results have no run in common.".into();
+    }
+    let judged = rows.iter().filter(|r| r.noise.is_some()).count();
+    let real = |better: bool| rows.iter().filter(move |r| r.noise == Some(false) && r.better == better);
+    let size = |r: &&Row| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
+    let most = |better| {
+        let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        let times = row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::digits(r)));
+        Some(format!("most in {} of {}{times}", words(row.counter), row.instance))
+    };
+    let told = |better: bool, word: &str| {
+        let count = real(better).count();
+        most(better).map(|most| format!("{count} of {judged} figures {word} beyond noise ({most})"))
+    };
+    match outcome {
+        Outcome::Helped => format!("The second is better: {}.", told(true, "are better").unwrap_or_default()),
+        Outcome::Worse => format!("The second is worse: {}.", told(false, "are worse").unwrap_or_default()),
+        Outcome::Mixed => {
+            let (good, bad) = (told(true, "are better").unwrap_or_default(), told(false, "worse").unwrap_or_default());
+            format!("Better and worse: {good}, {bad}.")
+        }
+        Outcome::Unchanged => format!("No difference beyond noise in {judged} figures."),
+        Outcome::Unclear => "Single runs do not tell noise from change: measure each side with --repeat 5.".into(),
+    }
+}
+
+fn side(documents: &[Filed<'_>]) -> Side {
+    let each = |of: fn(&Document) -> &str| {
+        let mut found: Vec<String> = documents.iter().map(|(_, d)| of(d).to_owned()).collect();
+        found.dedup();
+        found
+    };
+    Side {
+        files: documents.iter().map(|(file, _)| (*file).to_owned()).collect(),
+        suites: each(|d| &d.suite),
+        targets: each(|d| &d.target),
+        devices: each(|d| &d.device.key),
+        started: each(|d| &d.started),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::tests::sample;
+    use crate::result::Latency;
+
+    /// A result with a run for each rate; its latency is one by the rate.
+    fn rates(name: &str, rates: &[f64]) -> Document {
+        let run = |rate: &f64| RunResult {
+            name: name.into(),
+            requests_per_s: *rate,
+            bytes_per_s: rate * 4096.0,
+            size_bytes: 4096.0,
+            latency_s: Latency { mean: Some(1.0 / rate), p99: Some(3.0 / rate), ..Latency::default() },
+            ..RunResult::default()
+        };
+        Document { runs: rates.iter().map(run).collect(), ..sample() }
+    }
+
+    fn of<'a>(comparison: &'a Comparison, counter: &str) -> &'a Row {
+        comparison.counters.iter().find(|r| r.counter == counter).unwrap()
+    }
+
+    #[test]
+    fn worked_example_of_welch() {
+        // 10 12 14: mean 12, variance of the mean 4/3; 20 24 28 24: mean 24, 32/3/4 = 8/3. t = 12 / sqrt(4) = 6,
+        // df = 16 / ((4/3)²/2 + (8/3)²/3) = 4.909, chance 0.00197 (integrated by hand of the density)
+        let comparison =
+            compare(&[("a", &rates("one", &[10.0, 12.0, 14.0]))], &[("b", &rates("one", &[20.0, 24.0, 28.0, 24.0]))]);
+        let row = of(&comparison, "requests_per_s");
+        assert_eq!((row.before.mean, row.after.mean, row.difference, row.ratio), (12.0, 24.0, 12.0, Some(2.0)));
+        assert_eq!((row.before.values, row.after.values), (3, 4));
+        // the interval of the first: 12 ± 4.303 sqrt(4/3)
+        assert!((row.before.high.unwrap() - 12.0 - 4.303 * (4.0f64 / 3.0).sqrt()).abs() < 1e-3);
+        // three questions: rate, mean, 99 %; bytes say the rate again
+        assert_eq!(comparison.questions, 3);
+        let alone = row.significance.unwrap();
+        assert!((alone / 3.0 - 0.00197).abs() < 2e-5 || (alone / 2.0 - 0.00197).abs() < 2e-5, "{alone}");
+        assert_eq!(of(&comparison, "bytes_per_s").significance, row.significance);
+        assert_eq!((row.noise, row.better, comparison.outcome), (Some(false), true, Outcome::Helped));
+        assert!((row.worse_by() + 1.0).abs() < 1e-12 && of(&comparison, "latency_s.mean").worse_by() < 0.0);
+    }
+
+    #[test]
+    fn the_reading_of_a_percentile_is_no_difference() {
+        // each side steady to the last digit, one bucket apart: 1/64
+        let flat = |rate: f64| rates("one", &[rate, rate, rate]);
+        let (a, b) = (flat(100.0), flat(101.0));
+        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        assert_eq!(of(&comparison, "latency_s.p99").noise, Some(true));
+        assert_eq!(of(&comparison, "latency_s.mean").noise, Some(false));
+    }
+
+    #[test]
+    fn single_runs_cannot_be_told() {
+        let comparison = compare(&[("a", &rates("one", &[10.0]))], &[("b", &rates("one", &[20.0, 21.0]))]);
+        assert_eq!(comparison.outcome, Outcome::Unclear);
+        assert!(comparison.sentence.contains("--repeat 5"), "{}", comparison.sentence);
+        let row = of(&comparison, "requests_per_s");
+        assert_eq!((row.noise, row.significance, row.difference_low), (None, None, None));
+        assert_eq!(row.ratio, Some(2.05));
+    }
+
+    #[test]
+    fn each_of_several_files_is_one_value() {
+        // repeats within a file agree, files do not: no difference
+        let file = |rate: f64| rates("one", &[rate, rate + 0.1, rate - 0.1]);
+        let (a, b, c, d) = (file(10.0), file(20.0), file(12.0), file(24.0));
+        let comparison = compare(&[("a", &a), ("b", &b)], &[("c", &c), ("d", &d)]);
+        let row = of(&comparison, "requests_per_s");
+        assert_eq!((row.before.values, row.noise), (2, Some(true)));
+        assert_eq!(comparison.outcome, Outcome::Unchanged);
+    }
+
+    #[test]
+    fn noise_alone_is_told_seldom() {
+        // 400 comparisons of the same with the same; the rate of false alarms stays below 5 %
+        let mut dice = crate::draw::Dice::new(5, 0);
+        let mut noisy = || {
+            let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * dice.exponential(1.0))).collect();
+            rates("one", &runs)
+        };
+        let alarms = (0..400).filter(|_| compare(&[("a", &noisy())], &[("b", &noisy())]).outcome != Outcome::Unchanged);
+        let alarms = alarms.count();
+        assert!(alarms <= 27, "{alarms} of 400");
+    }
+
+    #[test]
+    fn what_else_differs_is_told() {
+        let mut a = rates("one", &[1.0, 2.0]);
+        let mut b = rates("other", &[1.0]);
+        b.runs.extend(rates("one", &[1.0, 2.0]).runs);
+        b.device.scheduler = Some("none".into());
+        b.machine.queue.insert("read_ahead_kb".into(), "128".into());
+        b.seed = 7;
+        let pattern = crate::pattern::Pattern::random_reads(4096, 1);
+        a.runs.iter_mut().for_each(|r| r.pattern = Some(pattern.clone()));
+        let longer = crate::pattern::Pattern { lasts: std::time::Duration::from_secs(9), seed: 7, ..pattern };
+        b.runs.iter_mut().for_each(|r| r.pattern = Some(longer.clone()));
+        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        let told: Vec<String> =
+            comparison.circumstances.iter().map(|c| format!("{} {} {}", c.what, c.before, c.after)).collect();
+        let expected = ["device.scheduler unknown none", "queue.read_ahead_kb unknown 128", "pattern.lasts_s 5.0 9.0"];
+        assert_eq!(told, expected);
+        assert_eq!((comparison.only_before.len(), comparison.only_after[0].instance.as_str()), (0, "other"));
+        let none = compare(&[("a", &a)], &[("b", &rates("two", &[1.0]))]);
+        assert_eq!((none.counters.len(), none.outcome), (0, Outcome::Unclear));
+        assert!(none.sentence.contains("no run in common"));
+    }
+}
