@@ -1,8 +1,7 @@
 //! `compare LOG LOG`: before and after, counter by counter, and whether the
 //! change helped.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,14 +10,18 @@ use diskwright_diagnosis::{Pack, Verdict};
 use diskwright_report::{Chart, Zone, compare as drawn};
 
 use super::log::{Logs, Piece, Window, tell_damage};
-use super::{Failure, output, why};
+use super::{Failure, compare_results, output, why};
 
 /// Arguments of `compare`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The log before and the log after; or one log, of which two windows are compared
-    #[arg(required = true, num_args = 1..=2, value_name = "LOG")]
+    /// The log before and the log after; or one log, of which two windows are compared; or
+    /// results of `probe`, one a side, or several before and several after `--`
+    #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
+    /// The second side, where the first has several results
+    #[arg(last = true, value_name = "RESULT")]
+    against: Vec<PathBuf>,
     /// --from and --to are those of the first window
     #[command(flatten)]
     window: Window,
@@ -36,6 +39,9 @@ pub struct Arguments {
     /// Print every counter, not only those that changed most
     #[arg(long)]
     all: bool,
+    /// Results of `probe`: fail (exit code 1) where anything is worse beyond noise and by more than this
+    #[arg(long, value_name = "SHARE", value_parser = compare_results::share)]
+    fail_if_worse: Option<f64>,
     /// Write a page too
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
@@ -58,8 +64,12 @@ struct Side {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    for path in &arguments.logs {
-        refuse_probe(path)?;
+    if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is(path)) {
+        return results(arguments);
+    }
+    if arguments.logs.len() > 2 || !arguments.against.is_empty() || arguments.fail_if_worse.is_some() {
+        let reason = "logs are compared one with one; several a side and --fail-if-worse are for results of `probe`";
+        return Err(Failure::Usage(reason.into()));
     }
     let (first, second) = windows(arguments)?;
     let before = arguments.logs.first().map(std::slice::from_ref).unwrap_or_default();
@@ -105,19 +115,26 @@ fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
     Ok((arguments.window.clone(), second))
 }
 
-/// Results of `probe` begin like any JSON document and name their schema.
-fn refuse_probe(path: &Path) -> Result<(), Failure> {
-    let mut head = Vec::new();
-    if let Ok(file) = File::open(path) {
-        // a folder cannot be read, and is a log
-        let _ = file.take(4096).read_to_end(&mut head);
+/// Results of `probe`, one a side or two lists parted by `--`.
+fn results(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.at.is_some() || arguments.against_from.is_some() || !arguments.window.is_whole() {
+        return Err(Failure::Usage("windows are for logs; results of `probe` are compared whole".into()));
     }
-    let text = String::from_utf8_lossy(&head);
-    if text.trim_start().starts_with('{') && text.contains("\"diskwright.probe/1\"") {
-        let name = path.display();
-        return Err(Failure::Failed(format!("{name}: a result of `probe`; this version compares logs only")));
-    }
-    Ok(())
+    let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
+        (before, after @ [_, ..]) => (before, after),
+        ([first, second], []) => (std::slice::from_ref(first), std::slice::from_ref(second)),
+        _ => {
+            let ways = "name two, or several of each side: A1 A2 -- B1 B2";
+            return Err(Failure::Usage(format!("results are compared with results: {ways}")));
+        }
+    };
+    let asked = compare_results::Asked {
+        all: arguments.all,
+        page: arguments.output.as_deref(),
+        json: arguments.json,
+        most_worse: arguments.fail_if_worse,
+    };
+    compare_results::run(before, after, &asked)
 }
 
 /// Reads a window once, for the judge and for the counters.

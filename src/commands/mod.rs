@@ -8,6 +8,7 @@ mod arrays;
 mod ceilings;
 mod columns;
 mod compare;
+mod compare_results;
 mod explain;
 mod export;
 mod feeding;
@@ -57,9 +58,9 @@ pub enum Command {
     Show(show::Arguments),
     /// Write a log in another format: CSV, JSON lines, Parquet, Prometheus text
     Export(export::Arguments),
-    /// Write one self-contained HTML page on a log
+    /// Write one self-contained HTML page on a log, or on results of `probe`
     Report(report::Arguments),
-    /// Put two logs or windows side by side: did the change help?
+    /// Put two logs, windows or results of `probe` side by side: did the change help?
     Compare(compare::Arguments),
     /// Measure a disk or file: what it can do, and what it costs
     Probe(Box<probe::Arguments>),

@@ -289,6 +289,11 @@ fn mean_of(values: &[f64], bucket: f64) -> Option<Mean> {
     Some(Mean { value, variance, df: df.min(1e9) })
 }
 
+/// The estimate of repeated values that were not read from buckets.
+pub fn estimate_of(values: &[f64]) -> Estimate {
+    estimate(values, mean_of(values, 0.0).as_ref())
+}
+
 fn estimate(values: &[f64], mean: Option<&Mean>) -> Estimate {
     let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let interval = mean.map(Mean::interval).filter(|(low, high)| low.is_finite() && high.is_finite());

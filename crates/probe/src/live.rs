@@ -105,8 +105,9 @@ pub struct Course {
 
 impl Course {
     /// Looks at the lanes, `now_s` seconds after the run began, and gives what
-    /// was done since the last look. What was done before `ramp_s` is not kept.
-    pub fn look(&mut self, now_s: f64, ramp_s: f64, lanes: &[Live]) -> Stretch {
+    /// was done since the last look. Looks that began before `ramp_s` or after
+    /// `whole_s` are not kept.
+    pub fn look(&mut self, now_s: f64, (ramp_s, whole_s): (f64, f64), lanes: &[Live]) -> Stretch {
         let mut all = Seen::default();
         lanes.iter().for_each(|lane| all.join(&lane.look()));
         let (then_s, before) = self.last;
@@ -118,7 +119,7 @@ impl Course {
         };
         self.last = (now_s, all);
         let stretch = Stretch { seconds: now_s - then_s, seen };
-        if then_s >= ramp_s && stretch.seconds > 0.0 {
+        if then_s >= ramp_s && then_s < whole_s && stretch.seconds > 0.0 {
             self.keep(&stretch);
         }
         stretch
@@ -173,15 +174,19 @@ mod tests {
             lane.add(seen);
         };
         work(&lanes[0], 1000);
-        assert_eq!(course.look(1.0, 1.0, &lanes).seen.requests, 10);
+        let measured = (1.0, 2.0);
+        assert_eq!(course.look(1.0, measured, &lanes).seen.requests, 10);
         work(&lanes[0], 1000);
         work(&lanes[1], 3000);
-        let stretch = course.look(1.5, 1.0, &lanes);
+        let stretch = course.look(1.5, measured, &lanes);
         assert_eq!((stretch.seconds, stretch.seen.requests, stretch.seen.bytes), (0.5, 20, 81_920));
         assert_eq!((stretch.seen.latency_ns, stretch.seen.longest_ns), (40_000, 3000));
         assert!((stretch.seen.mean_s().unwrap() - 2e-6).abs() < 1e-15);
         // the longest is forgotten, the ramp is not kept
-        assert_eq!(course.look(2.0, 1.0, &lanes).seen.longest_ns, 0);
+        assert_eq!(course.look(2.0, measured, &lanes).seen.longest_ns, 0);
+        // what comes after the end is not kept either
+        work(&lanes[1], 3000);
+        assert_eq!(course.look(2.5, measured, &lanes).seen.requests, 10);
         assert_eq!(course.finish().iter().map(|s| s.seen.requests).collect::<Vec<_>>(), [20, 0]);
     }
 
@@ -191,7 +196,7 @@ mod tests {
             let (lane, mut course) = ([Live::default()], Course::default());
             for at in 1..=looks {
                 lane[0].add(Seen { requests: 1, ..Seen::default() });
-                course.look(at as f64, 0.0, &lane);
+                course.look(at as f64, (0.0, f64::MAX), &lane);
             }
             let stretches = course.finish();
             assert!(stretches.len() <= MOST_STRETCHES, "{looks}: {}", stretches.len());

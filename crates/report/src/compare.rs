@@ -101,13 +101,13 @@ fn estimate(row: &Row, second: bool) -> String {
 }
 
 /// Two values with what stands between them; a unit that they share is told once.
-fn joined(one: &str, between: &str, other: &str) -> String {
+pub(crate) fn joined(one: &str, between: &str, other: &str) -> String {
     let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
     let bare = one.strip_suffix(&unit(one)).unwrap_or(one).trim_end();
     if unit(one) == unit(other) { format!("{bare}{between}{other}") } else { format!("{one}{between}{other}") }
 }
 
-fn signed(v: f64, unit: &str) -> String {
+pub(crate) fn signed(v: f64, unit: &str) -> String {
     let sign = if v > 0.0 { "+" } else { "" };
     format!("{sign}{}", units::display(v, unit))
 }

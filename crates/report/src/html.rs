@@ -14,6 +14,9 @@ use crate::time::Zone;
 use crate::trends;
 use crate::words;
 
+/// Colours and fonts, for light and dark.
+pub(crate) const PALETTE: &str = include_str!("page/palette.css");
+
 /// Everything that the page tells.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -58,8 +61,9 @@ fn head(title: &str) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>Diskwright: {}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
+         <title>Diskwright: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n",
         escape(title),
+        PALETTE,
         include_str!("page/page.css"),
         svg::STYLE
     )

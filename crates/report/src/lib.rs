@@ -6,6 +6,7 @@ pub mod axis;
 pub mod book;
 pub mod chart;
 pub mod compare;
+pub mod curves;
 pub mod downsample;
 #[cfg(test)]
 mod expect;
@@ -15,6 +16,7 @@ mod fixture;
 pub mod html;
 pub mod markup;
 pub mod model;
+pub mod probe;
 pub mod screen;
 mod sections;
 pub mod spark;

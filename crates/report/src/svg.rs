@@ -20,11 +20,11 @@ pub const STYLE: &str = include_str!("page/chart.css");
 pub const LINES: usize = 6;
 
 /// Height of the plot without the time axis, pixels.
-const PLOT: f64 = 150.0;
+pub(crate) const PLOT: f64 = 150.0;
 /// Room above it for the marks of bookmarks, pixels.
-const HEAD: f64 = 16.0;
+pub(crate) const HEAD: f64 = 16.0;
 /// Room below it for the times, pixels.
-const FOOT: f64 = 24.0;
+pub(crate) const FOOT: f64 = 24.0;
 
 /// From values to heights in the plot.
 struct Scale {
@@ -58,22 +58,10 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
     let names = if single { 0 } else { chart.lines.iter().map(|l| text::width(&name(l))).max().unwrap_or(0) };
     let right = if single { 12 } else { names * 7 + 14 };
     let mut out = format!("<div class=\"plot\" style=\"margin-left:{left}px;margin-right:{right}px\">\n");
-    out.push_str(&format!(
-        "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" height=\"{}\">\n",
-        coordinate(HEAD + PLOT + FOOT)
-    ));
-    out.push_str(&format!("<title id=\"{id}-t\">{}</title>\n", escape(&chart.title)));
-    out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(&describe(chart, zone))));
+    open(&mut out, "width=\"100%\"", id, &chart.title, &describe(chart, zone));
     shades(&mut out, chart);
-    for (value, label) in values.iter().zip(&labels) {
-        let y = coordinate(scale.y(*value));
-        out.push_str(&format!("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>"));
-        out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
-    }
-    out.push_str(&format!(
-        "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
-         x=\"0\" y=\"{HEAD}\" width=\"100%\" height=\"{PLOT}\">\n"
-    ));
+    rows(&mut out, values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str())));
+    out.push_str(STRETCHED);
     for (number, line) in chart.lines.iter().take(LINES).enumerate() {
         paths(&mut out, line, number, single, &scale);
     }
@@ -88,11 +76,52 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &Zone, id: &str) -> String {
     out
 }
 
+/// A box of 1000 by 1000 over the whole plot, in which paths are drawn.
+pub(crate) const STRETCHED: &str = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
+    x=\"0\" y=\"16\" width=\"100%\" height=\"150\">\n";
+
+/// Opens a chart's `svg` with its words for those who cannot see it. `place`
+/// holds the attributes of its width and place.
+pub(crate) fn open(out: &mut String, place: &str, id: &str, title: &str, description: &str) {
+    out.push_str(&format!(
+        "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" {place} height=\"{}\">\n",
+        coordinate(HEAD + PLOT + FOOT)
+    ));
+    out.push_str(&format!("<title id=\"{id}-t\">{}</title>\n", escape(title)));
+    out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(description)));
+}
+
+/// Lines across the plot with their values at the left.
+pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a str)>) {
+    for (y, label) in rows {
+        let y = coordinate(y);
+        out.push_str(&format!("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>"));
+        out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
+    }
+}
+
+/// Marks under the plot, at shares of its width. Every second one gives way on
+/// a narrow screen.
+pub(crate) fn columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
+    let bottom = HEAD + PLOT;
+    for (number, (share, label)) in columns.enumerate() {
+        let x = percent(share);
+        let class = if number % 2 == 1 { "x wide" } else { "x" };
+        out.push_str(&format!(
+            "<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>\
+             <text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
+            bottom + 5.0,
+            bottom + 18.0,
+            escape(label)
+        ));
+    }
+}
+
 fn name(line: &Line) -> String {
     if line.instance == "_total" { "all".into() } else { text::cut(&line.instance, 14, "…") }
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{}%", coordinate(share.clamp(0.0, 1.0) * 100.0))
 }
 
@@ -176,28 +205,23 @@ fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Zone) {
     }
 }
 
-/// Times under the plot. Every second one gives way on a narrow screen.
+/// Times under the plot.
 fn times(out: &mut String, chart: &Chart, zone: &Zone) {
-    let bottom = HEAD + PLOT;
-    for (number, mark) in zone.marks(chart.from_ns, chart.to_ns, 8).iter().enumerate() {
-        let x = percent(chart.place(mark.time_ns));
-        let class = if number % 2 == 1 { "x wide" } else { "x" };
-        out.push_str(&format!(
-            "<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>\
-             <text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
-            bottom + 5.0,
-            bottom + 18.0,
-            escape(&mark.label)
-        ));
-    }
+    let marks = zone.marks(chart.from_ns, chart.to_ns, 8);
+    columns(out, marks.iter().map(|mark| (chart.place(mark.time_ns), mark.label.as_str())));
 }
 
-/// The lines' names at their ends, moved apart where they would touch.
 fn line_names(out: &mut String, chart: &Chart, scale: &Scale) {
-    const APART: f64 = 14.0;
     let last = |l: &Line| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
     let shown = chart.lines.iter().take(LINES).enumerate();
-    let mut places: Vec<(f64, usize)> = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
+    let places = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
+    names(out, places, |number| name(&chart.lines[number]));
+}
+
+/// Names of lines at their ends, moved apart where they would touch: heights
+/// with the lines' numbers.
+pub(crate) fn names(out: &mut String, mut places: Vec<(f64, usize)>, name: impl Fn(usize) -> String) {
+    const APART: f64 = 14.0;
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     for at in 1..places.len() {
         places[at].0 = places[at].0.max(places[at - 1].0 + APART);
@@ -209,7 +233,7 @@ fn line_names(out: &mut String, chart: &Chart, scale: &Scale) {
         floor = place.0 - APART;
     }
     for (y, number) in places {
-        let words = escape(&name(&chart.lines[number]));
+        let words = escape(&name(number));
         let y = coordinate(y);
         out.push_str(&format!(
             "<text class=\"name s{number}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"

@@ -260,12 +260,13 @@ impl<'a> Follow<'a> {
         let now_s = self.begin.elapsed().as_secs_f64();
         let mut all = Stretch::default();
         for (number, course) in self.courses.iter_mut().enumerate().filter(|(n, _)| self.at_work[*n] > 0) {
-            let from_s = self.jobs[number].from().as_secs_f64();
-            let stretch = course.look(now_s, from_s, &self.live[number]);
+            let kept = (self.jobs[number].from().as_secs_f64(), self.jobs[number].until().as_secs_f64());
+            let stretch = course.look(now_s, kept, &self.live[number]);
             all.seconds = all.seconds.max(stretch.seconds);
             all.seen.join(&stretch.seen);
         }
-        if now_s - all.seconds >= self.from.as_secs_f64() {
+        let then_s = now_s - all.seconds;
+        if then_s >= self.from.as_secs_f64() && then_s < self.until.as_secs_f64() {
             self.whole.keep(&all);
         }
         self.bytes += all.seen.bytes;

@@ -1,0 +1,340 @@
+//! Charts of one quantity over another (not over time of day): throughput by
+//! record size, latency by percentile. They are drawn with the parts of
+//! [`crate::svg`], on a page or as a file of their own.
+
+use diskwright_base::units;
+
+use crate::axis;
+use crate::html::PALETTE;
+use crate::markup::{coordinate, escape};
+use crate::svg::{self, FOOT, HEAD, LINES, PLOT, STRETCHED, percent};
+use crate::text;
+
+/// How values become places along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// Each doubling is as long as any other.
+    Log,
+    /// Shares of a distribution: 90 %, 99 %, 99.9 % are equally far apart.
+    Nines,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it is, in words.
+    pub words: String,
+    /// Unit, as the catalogue names units.
+    pub unit: String,
+    /// Its scale. An axis of heights is linear where the values would be little apart.
+    pub scale: Scale,
+}
+
+/// A point, with its interval where one is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Point {
+    /// Place.
+    pub x: f64,
+    /// Height.
+    pub y: f64,
+    /// Interval of the height.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// One line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Its name; empty where there is only one.
+    pub name: String,
+    /// Its points from left to right.
+    pub points: Vec<Point>,
+}
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curves {
+    /// What it shows.
+    pub title: String,
+    /// Along.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// The lines.
+    pub lines: Vec<Curve>,
+}
+
+/// Points up to which each is marked by a dot.
+const DOTS: usize = 20;
+/// Intervals are drawn up to this many times the highest point.
+const TALLEST: f64 = 1.5;
+/// Columns of a line's name.
+const NAME: usize = 24;
+/// Values that are less than this many times apart stand on a linear axis.
+const LOG_FROM: f64 = 8.0;
+
+impl Scale {
+    /// A value on the even ruler that is drawn.
+    fn even(self, value: f64) -> f64 {
+        match self {
+            Scale::Linear => value,
+            Scale::Log => value.log10(),
+            Scale::Nines => -(1.0 - value).log10(),
+        }
+    }
+}
+
+/// An axis with its ends and marks.
+struct Ruler {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    marks: Vec<(f64, String)>,
+}
+
+impl Ruler {
+    /// 0 at the lower end, 1 at the upper.
+    fn share(&self, value: f64) -> f64 {
+        let (low, high) = (self.scale.even(self.low), self.scale.even(self.high));
+        let share = (self.scale.even(value) - low) / (high - low);
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEAD + (1.0 - self.share(value)) * PLOT
+    }
+}
+
+/// A size as programs ask for it: `4K`, `1M`.
+pub fn binary(bytes: f64) -> String {
+    let whole = |unit: f64| bytes >= unit && (bytes / unit * 2.0).fract() == 0.0;
+    [(30, "G"), (20, "M"), (10, "K")]
+        .into_iter()
+        .map(|(power, letter)| (f64::from(1u32 << power), letter))
+        .find(|(unit, _)| whole(*unit))
+        .map_or_else(|| units::digits(bytes), |(unit, letter)| format!("{}{letter}", bytes / unit))
+}
+
+fn label(value: f64, axis: &Axis) -> String {
+    match axis.unit.as_str() {
+        "request_bytes" => binary(value),
+        "s" | "bytes" | "bytes_per_s" | "fraction" => axis::label(value, &axis.unit),
+        _ => axis::label(value, "count"),
+    }
+}
+
+/// At most `most` of these, evenly taken, with the last.
+fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
+    let step = values.len().div_ceil(most).max(1);
+    let last = values.len().saturating_sub(1) % step;
+    values.into_iter().enumerate().filter(|(at, _)| at % step == last).map(|(_, v)| v).collect()
+}
+
+fn along(chart: &Curves, points: &[Point]) -> Option<Ruler> {
+    let axis = &chart.x;
+    let mut values: Vec<f64> = points.iter().map(|p| p.x).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let (low, high) = (*values.first()?, *values.last()?);
+    let marked = |values: Vec<f64>| values.into_iter().map(|v| (v, label(v, axis))).collect();
+    let ruler = match axis.scale {
+        Scale::Nines => {
+            let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+            let high = shares.into_iter().find(|s| *s >= high).unwrap_or(high).max(0.9);
+            let name = |s: f64| (s, format!("{} %", (s * 1e7).round() / 1e5));
+            Ruler {
+                scale: Scale::Nines,
+                low: 0.0,
+                high,
+                marks: shares.into_iter().filter(|s| *s <= high).map(name).collect(),
+            }
+        }
+        // the values that were measured say most
+        Scale::Log => Ruler { scale: Scale::Log, low, high, marks: marked(thinned(values, 9)) },
+        Scale::Linear => {
+            let marks = axis::round_values(low.min(0.0), high, 8);
+            let high = high.max(marks.last().copied().unwrap_or(high));
+            Ruler { scale: Scale::Linear, low: marks[0], high, marks: marked(marks) }
+        }
+    };
+    Some(ruler)
+}
+
+/// The decades, halved and fifthed where they are few.
+fn decades(low: f64, high: f64) -> Vec<f64> {
+    let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    let steps: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let all: Vec<f64> = (from..=to).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d))).collect();
+    let first = all.iter().rposition(|v| *v <= low * (1.0 + 1e-9)).unwrap_or(0);
+    let last = all.iter().position(|v| *v >= high * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
+    all[first..=last.max(first)].to_vec()
+}
+
+fn up(chart: &Curves, points: &[Point]) -> Option<Ruler> {
+    let ends = |(a, b): (f64, f64), y: f64| (f64::min(a, y), f64::max(b, y));
+    let (low, most) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), ends);
+    // an interval of few repeats may be huge: it must not press the line flat
+    let reach = points.iter().filter_map(|p| Some(p.interval?.1.min(TALLEST * most)));
+    let (_, high) = reach.fold((low, most), ends);
+    let logarithmic = chart.y.scale == Scale::Log && low > 0.0 && high >= LOG_FROM * low;
+    let (scale, mut values) = if logarithmic {
+        (Scale::Log, decades(low, high))
+    } else {
+        (Scale::Linear, axis::value_axis(low.min(high), high, &chart.y.unit, 5))
+    };
+    let (low, high) = (*values.first()?, *values.last()?);
+    if logarithmic && values.len() > 7 {
+        values = thinned(values, 7);
+    }
+    Some(Ruler { scale, low, high, marks: values.into_iter().map(|v| (v, label(v, &chart.y))).collect() })
+}
+
+/// What can be drawn of a line: points that both scales have a place for.
+fn drawn(chart: &Curves, line: &Curve) -> Vec<Point> {
+    // what a file may hold, but no measurement: axes are not made for it
+    let possible = |v: f64| v == 0.0 || (1e-15..1e24).contains(&v);
+    let fits = |scale: Scale, v: f64| match scale {
+        Scale::Linear => possible(v),
+        Scale::Log => possible(v) && v > 0.0,
+        Scale::Nines => (0.0..1.0).contains(&v),
+    };
+    let height = if chart.y.scale == Scale::Log { Scale::Log } else { Scale::Linear };
+    line.points.iter().copied().filter(|p| fits(chart.x.scale, p.x) && fits(height, p.y)).collect()
+}
+
+/// A chart's parts: room at the left and right, and what stands between.
+struct Drawing {
+    left: usize,
+    right: usize,
+    inside: String,
+}
+
+fn inside(chart: &Curves) -> Option<Drawing> {
+    let lines: Vec<Vec<Point>> = chart.lines.iter().take(LINES).map(|l| drawn(chart, l)).collect();
+    let all: Vec<Point> = lines.iter().flatten().copied().collect();
+    let (along, up) = (along(chart, &all)?, up(chart, &all)?);
+    let mut out = String::new();
+    svg::rows(&mut out, up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str())));
+    svg::columns(&mut out, along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())));
+    out.push_str(STRETCHED);
+    for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
+        let place = |p: &Point| {
+            format!("{} {}", coordinate(along.share(p.x) * 1000.0), coordinate((1.0 - up.share(p.y)) * 1000.0))
+        };
+        let path: Vec<String> = points.iter().map(place).collect();
+        out.push_str(&format!("<path class=\"mean s{number}\" d=\"M{}\"/>\n", path.join("L")));
+    }
+    out.push_str("</svg>\n");
+    for (number, points) in lines.iter().enumerate() {
+        dots(&mut out, chart, points, number, &along, &up);
+    }
+    let named = chart.lines.iter().take(LINES).any(|l| !l.name.is_empty());
+    let name = |number: usize| text::cut(&chart.lines[number].name, NAME, "…");
+    if named {
+        let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
+        svg::names(&mut out, ends, name);
+    }
+    let widest = |labels: &mut dyn Iterator<Item = usize>| labels.max().unwrap_or(0);
+    let left = widest(&mut up.marks.iter().map(|(_, l)| text::width(l))) * 7 + 14;
+    let right = widest(&mut (0..lines.len()).map(|n| text::width(&name(n)))) * 7 + 22;
+    Some(Drawing { left, right, inside: out })
+}
+
+/// A dot each point, with its values for a pointer that rests on it, and its interval.
+fn dots(out: &mut String, chart: &Curves, points: &[Point], number: usize, along: &Ruler, up: &Ruler) {
+    for p in points.iter().filter(|_| points.len() <= DOTS) {
+        let (x, y) = (percent(along.share(p.x)), coordinate(up.y(p.y)));
+        if let Some((low, high)) = p.interval.filter(|(low, high)| high > low) {
+            out.push_str(&format!(
+                "<line class=\"spread k{number}\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\"/>",
+                coordinate(up.y(low.max(up.low))),
+                coordinate(up.y(high))
+            ));
+        }
+        let value = units::display(p.y, &chart.y.unit);
+        out.push_str(&format!(
+            "<circle class=\"k{number}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"><title>{}: {}</title></circle>\n",
+            escape(&label(p.x, &chart.x)),
+            escape(&value)
+        ));
+    }
+}
+
+/// The chart in words: each line's ends and extremes.
+pub fn describe(chart: &Curves) -> String {
+    let mut words = format!("{} by {}.", chart.y.words, chart.x.words);
+    for line in chart.lines.iter().take(LINES) {
+        let points = drawn(chart, line);
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
+        let value = |v: f64| units::display(v, &chart.y.unit);
+        let name = if line.name.is_empty() { String::new() } else { format!("{}: ", line.name) };
+        words.push_str(&format!(
+            " {name}{} at {}, {} at {}.",
+            value(first.y),
+            label(first.x, &chart.x),
+            value(last.y),
+            label(last.x, &chart.x)
+        ));
+    }
+    words
+}
+
+/// The chart as a `figure` for a page. `id` is unique there. Empty where
+/// nothing of it can be drawn.
+pub fn figure(chart: &Curves, id: &str) -> String {
+    let Some(drawing) = inside(chart) else { return String::new() };
+    let mut out = format!(
+        "<figure>\n<figcaption><b>{}</b></figcaption>\n\
+         <div class=\"plot\" style=\"margin-left:{}px;margin-right:{}px\">\n",
+        escape(&chart.title),
+        drawing.left,
+        drawing.right
+    );
+    svg::open(&mut out, "width=\"100%\"", id, &chart.title, &describe(chart));
+    out.push_str(&drawing.inside);
+    out.push_str("</svg>\n</div>\n");
+    let mut key = format!("Along: {}.", chart.x.words);
+    if chart.lines.len() > LINES {
+        key.push_str(&format!(" Shown: {LINES} of {} lines.", chart.lines.len()));
+    }
+    out.push_str(&format!("<p class=\"key\">{}</p>\n</figure>\n", escape(&key)));
+    out
+}
+
+/// Width of a chart in a file of its own, pixels.
+const WIDE: f64 = 860.0;
+/// Height of one with its title.
+const TALL: f64 = HEAD + PLOT + FOOT + 56.0;
+
+/// Charts below each other as an SVG file that needs nothing else. `title`
+/// stands above them.
+pub fn file(title: &str, charts: &[Curves]) -> String {
+    let drawings: Vec<(&Curves, Drawing)> = charts.iter().filter_map(|c| Some((c, inside(c)?))).collect();
+    let height = coordinate(48.0 + TALL * drawings.len() as f64);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDE}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDE} {height}\" font-family=\"sans-serif\">\n<title>{title}</title>\n<style>\n{PALETTE}{}\
+         .ground {{ fill: var(--card); }} .title {{ fill: var(--ink); }}\n</style>\n\
+         <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n\
+         <text class=\"title\" x=\"20\" y=\"30\" font-size=\"18\" font-weight=\"600\">{title}</text>\n",
+        svg::STYLE,
+        title = escape(title),
+    );
+    for (number, (chart, drawing)) in drawings.iter().enumerate() {
+        let top = 48.0 + TALL * number as f64;
+        out.push_str(&format!(
+            "<text class=\"title\" x=\"20\" y=\"{}\" font-size=\"14\" font-weight=\"600\">{}</text>\n",
+            coordinate(top + 18.0),
+            escape(&chart.title)
+        ));
+        let left = 20.0 + drawing.left as f64;
+        let width = WIDE - left - 20.0 - drawing.right as f64;
+        let place = format!("x=\"{left}\" y=\"{}\" width=\"{}\"", coordinate(top + 26.0), coordinate(width));
+        svg::open(&mut out, &place, &format!("c{number}"), &chart.title, &describe(chart));
+        out.push_str(&drawing.inside);
+        out.push_str("</svg>\n");
+    }
+    out.push_str("</svg>\n");
+    out
+}

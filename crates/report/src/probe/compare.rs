@@ -1,0 +1,216 @@
+//! Two sides of results: the answer in words, a table, a page.
+
+use diskwright_base::units::{self, display};
+use diskwright_probe::circumstances::Circumstance;
+use diskwright_probe::compare::{Comparison, Estimate, Outcome, Row, words};
+
+use super::page::{drawn, section};
+use super::{Named, charts};
+use crate::compare::{joined, signed};
+use crate::html;
+use crate::markup::escape;
+use crate::sections::table;
+use crate::style::{Ink, Style};
+use crate::table::{Align, Table};
+use crate::text::{plural, wrap};
+
+/// Quantities that the screen shows of every run, unless it is asked for all.
+const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
+
+fn estimate(of: &Estimate, unit: &str) -> String {
+    match (of.low, of.high) {
+        (Some(low), Some(high)) if high > low => {
+            joined(&display(of.mean, unit), " ±", &display((high - low) / 2.0, unit))
+        }
+        _ => display(of.mean, unit),
+    }
+}
+
+fn interval(row: &Row) -> String {
+    match (row.difference_low, row.difference_high) {
+        (Some(low), Some(high)) => joined(&signed(low, row.unit), " to ", &signed(high, row.unit)),
+        _ => String::new(),
+    }
+}
+
+fn ratio(row: &Row) -> String {
+    row.ratio.map_or(String::new(), |r| format!("x {}", units::digits(r)))
+}
+
+fn verdict(row: &Row) -> &'static str {
+    match (row.noise, row.better) {
+        (Some(true), _) => "noise",
+        (None, _) => "cannot tell",
+        (Some(false), true) => "better",
+        (Some(false), false) => "worse",
+    }
+}
+
+/// What is to be known besides the figures.
+fn remarks(comparison: &Comparison) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let unknown = comparison.counters.iter().filter(|r| r.noise.is_none()).count();
+    if comparison.questions > 0 {
+        remarks.push(format!(
+            "{} judged: noise alone would bring any to be told in fewer than one of 20 comparisons.",
+            plural(comparison.questions, "difference was", "differences were")
+        ));
+        let few = |side: &diskwright_probe::compare::Side| side.files.len() == 1;
+        if few(&comparison.before) || few(&comparison.after) {
+            remarks.push(
+                "Noise is what was seen among the repeats of one sitting; what differs from day to day was not. \
+                 Several files a side (A1 A2 -- B1 B2) show that too."
+                    .into(),
+            );
+        }
+    }
+    if unknown > 0 && comparison.questions > 0 {
+        remarks.push(format!(
+            "{} made once on a side: --repeat 5 tells more.",
+            plural(unknown, "figure is of a run", "figures are of runs")
+        ));
+    }
+    for (named, which) in [(&comparison.only_before, "first"), (&comparison.only_after, "second")] {
+        if !named.is_empty() {
+            let few: Vec<&str> = named.iter().take(5).map(|n| n.instance.as_str()).collect();
+            let more = if named.len() > 5 { format!(" and {} more", named.len() - 5) } else { String::new() };
+            remarks.push(format!("Only in the {which}: {}{more}.", few.join(", ")));
+        }
+    }
+    remarks
+}
+
+fn circumstance(c: &Circumstance) -> String {
+    let runs = if c.runs.is_empty() { String::new() } else { format!(" ({})", few(&c.runs)) };
+    format!("{}: {} -> {}{runs}", c.what, c.before, c.after)
+}
+
+fn few(runs: &[String]) -> String {
+    let shown = runs.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if runs.len() > 4 { format!("{shown} and {} more", runs.len() - 4) } else { shown }
+}
+
+/// The answer for a terminal. Without `all`, noise is shown of the main
+/// quantities only.
+pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
+    let ink = match comparison.outcome {
+        Outcome::Helped => Ink::Good,
+        Outcome::Worse => Ink::Bad,
+        Outcome::Mixed | Outcome::Unclear => Ink::Warn,
+        Outcome::Unchanged => Ink::Bold,
+    };
+    let mut out = String::new();
+    let mut tell = |ink: Ink, text: &str| {
+        for line in wrap(&style.clean(text), style.width, 0) {
+            out.push_str(&format!("{}\n", style.paint(ink, &line)));
+        }
+    };
+    for (word, side) in [("before", &comparison.before), ("after", &comparison.after)] {
+        tell(
+            Ink::Dim,
+            &format!("{word}: {} ({} of {})", side.files.join(", "), side.suites.join(", "), side.targets.join(", ")),
+        );
+    }
+    for c in &comparison.circumstances {
+        tell(Ink::Warn, &format!("differs: {}", circumstance(c)));
+    }
+    tell(Ink::Dim, "");
+    tell(ink, &comparison.sentence);
+    let shown: Vec<&Row> =
+        comparison.counters.iter().filter(|r| all || r.noise == Some(false) || MAIN.contains(&r.counter)).collect();
+    if !shown.is_empty() {
+        out.push('\n');
+        out.push_str(&rows(&shown).render(style));
+        out.push('\n');
+    }
+    let mut told = remarks(comparison);
+    let left = comparison.counters.len() - shown.len();
+    if left > 0 {
+        told.insert(0, format!("{}, all noise: --all shows them.", plural(left, "figure more", "figures more")));
+    }
+    for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
+        out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
+    }
+    out
+}
+
+fn rows(shown: &[&Row]) -> Table {
+    let mut table = Table::new().text("run").text("figure");
+    for title in ["before", "after", "difference", "ratio"] {
+        table = table.column(title, Align::Right);
+    }
+    let mut table = table.column("", Align::Left);
+    let mut last = "";
+    for row in shown {
+        // a run's name stands once
+        let name = if row.instance == last { "" } else { row.instance.as_str() };
+        last = &row.instance;
+        let (before, after) = (estimate(&row.before, row.unit), estimate(&row.after, row.unit));
+        table.row([name, words(row.counter), &before, &after, &interval(row), &ratio(row), verdict(row)]);
+    }
+    table
+}
+
+/// The page: `before` and `after` for the charts.
+pub fn page(comparison: &Comparison, results: &[Named<'_>], version: &str) -> String {
+    let class = if comparison.outcome == Outcome::Worse { "" } else { " none" };
+    let mut out = format!(
+        "<header>\n<p class=\"made\"><b>Results of the probe, side by side</b></p>\n\
+         <div class=\"card verdict{class}\">\n<h1>{}</h1>\n</div>\n</header>\n<main>\n",
+        escape(&comparison.sentence)
+    );
+    let side = |word: &str, side: &diskwright_probe::compare::Side| {
+        let cells = [&side.files, &side.suites, &side.targets, &side.devices, &side.started];
+        [word.to_owned()].into_iter().chain(cells.map(|c| escape(&c.join(", ")))).collect::<Vec<_>>()
+    };
+    let sides = [side("Before", &comparison.before), side("After", &comparison.after)];
+    section(&mut out, "sides", "The sides", &table(&["", "Files", "Suite", "Target", "Device", "Begun"], &sides));
+    let circumstances: Vec<Vec<String>> = comparison
+        .circumstances
+        .iter()
+        .map(|c| {
+            vec![
+                format!("<span class=\"id\">{}</span>", escape(&c.what)),
+                escape(&c.before),
+                escape(&c.after),
+                escape(&few(&c.runs)),
+            ]
+        })
+        .collect();
+    if !circumstances.is_empty() {
+        let content = table(&["What", "Before", "After", "Runs"], &circumstances);
+        section(&mut out, "differs", "What else differs", &content);
+    }
+    section(&mut out, "charts", "Charts", &drawn(&charts::charts(results), "c"));
+    let figures: Vec<Vec<String>> = comparison.counters.iter().take(FIGURES).map(cells).collect();
+    if !figures.is_empty() {
+        let titles = ["Run", "Figure", "Before", "After", "Difference", "Ratio", ""];
+        section(&mut out, "figures", "Figure by figure", &table(&titles, &figures));
+    }
+    let items: String = remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
+    if !items.is_empty() {
+        section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{items}</ul>\n"));
+    }
+    out.push_str("</main>\n");
+    html::document("results side by side", &out, version)
+}
+
+/// Rows of the page's table at most.
+const FIGURES: usize = 1000;
+
+fn cells(row: &Row) -> Vec<String> {
+    let class = match (row.noise, row.better) {
+        (Some(false), true) => "agrees",
+        (Some(false), false) => "differs",
+        _ => "dim",
+    };
+    vec![
+        format!("<span class=\"id\">{}</span>", escape(&row.instance)),
+        escape(words(row.counter)),
+        escape(&estimate(&row.before, row.unit)),
+        escape(&estimate(&row.after, row.unit)),
+        escape(&interval(row)),
+        escape(&ratio(row)).replace(' ', "\u{a0}"),
+        format!("<span class=\"{class}\">{}</span>", verdict(row)),
+    ]
+}

@@ -1,0 +1,20 @@
+//! Results of the probe for people: which charts they make ([`charts`]), a
+//! page ([`page()`]), two sides compared ([`compare`]).
+
+pub mod charts;
+pub mod compare;
+mod page;
+mod sweep;
+
+use diskwright_probe::document::Document;
+
+pub use page::{Page, hidden, page, remarks};
+
+/// A result and what it is called beside others.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Such as the name of its file without an ending.
+    pub name: &'a str,
+    /// The result.
+    pub document: &'a Document,
+}

@@ -1,0 +1,267 @@
+//! The page on results of the probe: facts, what they show, charts, run by run.
+
+use diskwright_base::units::{self, display};
+use diskwright_probe::document::Document;
+use diskwright_probe::result::RunResult;
+use diskwright_probe::suites::suite;
+
+use super::Named;
+use super::charts::charts;
+use crate::curves;
+use crate::html;
+use crate::markup::{escape, escape_code, value};
+use crate::sections::table;
+use crate::text::plural;
+use crate::time::{self, Zone};
+
+/// What the page is of.
+pub struct Page<'a> {
+    /// Results; those of one suite share their charts.
+    pub results: Vec<Named<'a>>,
+    /// Zone that times are shown in.
+    pub zone: Zone,
+    /// Version of the program, for the foot.
+    pub version: String,
+}
+
+/// The page.
+pub fn page(page: &Page<'_>) -> String {
+    let results = &page.results;
+    let mut suites: Vec<&str> = Vec::new();
+    for result in results {
+        if !suites.contains(&result.document.suite.as_str()) {
+            suites.push(&result.document.suite);
+        }
+    }
+    let title = match results.as_slice() {
+        [one] => format!("{} of {}", one.document.suite, one.document.target),
+        _ => plural(results.len(), "result", "results"),
+    };
+    let mut out = format!(
+        "<header>\n<p class=\"made\"><b>Measured by the probe</b>, {}</p>\n<div class=\"card verdict none\">\n\
+         <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
+        escape(&when(page)),
+        escape(&title),
+        lead(results)
+    );
+    section(&mut out, "facts", "What was measured", &facts(results, &page.zone));
+    for (number, id) in suites.iter().enumerate() {
+        let of_suite: Vec<Named<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
+        let heading = suite(id).map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
+        let id = format!("suite{number}");
+        section(&mut out, &id, &heading, &suite_body(&of_suite, &id));
+    }
+    section(&mut out, "trust", "How far to trust this", &trust(results));
+    out.push_str("</main>\n");
+    html::document(&title, &out, &page.version)
+}
+
+fn when(page: &Page<'_>) -> String {
+    let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse(&r.document.started)).collect();
+    started.sort_unstable();
+    let times: Vec<String> = started.into_iter().map(|t| page.zone.moment(t)).collect();
+    match times.as_slice() {
+        [] => "nobody knows when".into(),
+        [one] => one.clone(),
+        [first, .., last] => format!("{first} to {last}"),
+    }
+}
+
+/// The first remarks of a single result, or nothing.
+fn lead(results: &[Named<'_>]) -> String {
+    let [one] = results else { return String::new() };
+    let remarks = one.document.remarks.iter().take(2);
+    remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", remark(r))).collect()
+}
+
+fn remark(remark: &diskwright_probe::suites::Remark) -> String {
+    match (remark.value, &remark.unit) {
+        (Some(number), Some(unit)) => format!("<b>{}</b>: {}", value(number, unit), escape_code(&remark.text)),
+        _ => escape_code(&remark.text),
+    }
+}
+
+pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
+    if !content.is_empty() {
+        out.push_str(&format!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
+            escape(title)
+        ));
+    }
+}
+
+/// A row each fact that any result has, a column each result.
+fn facts(results: &[Named<'_>], zone: &Zone) -> String {
+    type Fact = (&'static str, fn(&Document) -> Option<String>);
+    let facts: &[Fact] = &[
+        ("Target", |d| Some(format!("{} ({})", d.target, display(d.target_bytes as f64, "bytes")))),
+        ("Device", |d| Some(d.device.name.clone())),
+        ("Model", |d| d.device.model.clone()),
+        ("Serial number", |d| d.device.serial.clone()),
+        ("Size", |d| d.device.bytes.map(|b| display(b as f64, "bytes"))),
+        ("Class", |d| Some(d.device.class.clone())),
+        ("Scheduler", |d| d.device.scheduler.clone()),
+        ("Write cache", |d| d.device.write_cache.clone()),
+        ("Read-ahead", |d| d.machine.queue.get("read_ahead_kb").map(|kb| format!("{kb} KiB"))),
+        ("Queue", |d| d.device.queue_requests.map(|n| format!("{n} requests"))),
+        ("Filesystem", |d| Some(format!("{} on {}", d.device.filesystem.as_ref()?, d.device.mount.as_deref()?))),
+        ("Mount options", |d| d.device.options.clone()),
+        ("Limits", |d| Some(d.machine.io_limits.join("; "))),
+        ("Through the page cache", |d| d.buffered.then(|| "yes".into())),
+        ("Engine", |d| Some(format!("{}, {}", d.runs.first()?.engine, lanes(d)))),
+        ("Kernel", |d| Some(format!("Linux {}", d.device.kernel))),
+        ("Machine", |d| Some(d.device.host.clone())),
+        ("Processors", |d| Some(processors(d))),
+        ("Seed", |d| Some(d.seed.to_string())),
+        ("Made by", |d| Some(format!("Diskwright {}", d.version))),
+        ("Again", |d| Some(format!("`{}`", d.command.join(" ").replace('`', "'")))),
+    ];
+    let mut rows = Vec::new();
+    for (name, of) in facts {
+        let cells: Vec<String> = results.iter().map(|r| of(r.document).unwrap_or_default()).collect();
+        if cells.iter().any(|c| !c.is_empty()) {
+            rows.push([(*name).to_owned()].into_iter().chain(cells.iter().map(|c| escape_code(c))).collect());
+        }
+    }
+    let begun = |r: &Named<'_>| time::parse(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)));
+    rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
+    let titles: Vec<&str> = [""].into_iter().chain(results.iter().map(|r| r.name)).collect();
+    format!("<div class=\"facts\">{}</div>", table(&titles, &rows))
+}
+
+fn lanes(document: &Document) -> String {
+    let most = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
+    plural(most as usize, "thread", "threads at most")
+}
+
+fn processors(document: &Document) -> String {
+    let machine = &document.machine;
+    let model = machine.processor.as_ref().map_or(String::new(), |m| format!(" x {m}"));
+    let governor = machine.governor.as_ref().map_or(String::new(), |g| format!(", governor {g}"));
+    format!("{}{model}{governor}", document.device.processors)
+}
+
+/// Charts, remarks and tables of the results of one suite.
+fn suite_body(results: &[Named<'_>], id: &str) -> String {
+    let mut out = String::new();
+    let known = results.first().and_then(|r| suite(&r.document.suite));
+    if let Some(suite) = known {
+        out.push_str(&format!("<p>{}</p>\n", escape_code(suite.explain)));
+    }
+    out.push_str(&drawn(&charts(results), id));
+    for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
+        let items: String = result.document.remarks.iter().map(|r| format!("<li>{}</li>\n", remark(r))).collect();
+        let of = if results.len() > 1 { format!("{}: what it shows", result.name) } else { "What it shows".into() };
+        out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&of)));
+    }
+    if let Some(suite) = known {
+        out.push_str(&format!("<p><b>A good result:</b> {}</p>\n", escape_code(suite.good)));
+    }
+    for result in results {
+        let of = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
+        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&of), runs(result.document)));
+    }
+    out
+}
+
+/// Charts on the page, two beside each other where there is room.
+pub(super) fn drawn(charts: &[curves::Curves], id: &str) -> String {
+    let figures = charts.iter().enumerate().map(|(number, chart)| curves::figure(chart, &format!("{id}c{number}")));
+    let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
+    if cards.is_empty() { String::new() } else { format!("<div class=\"small\">\n{cards}</div>\n") }
+}
+
+/// Rows of a table at most.
+const ROWS: usize = 500;
+
+fn runs(document: &Document) -> String {
+    let moving = document.moving_bytes.map(|b| format!("Moving {}", display(b as f64, "bytes")));
+    let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
+    titles.extend(["CPU a request", "Interrupts a request", "Bytes an interrupt"]);
+    titles.extend(moving.as_deref());
+    titles.push("Remarks");
+    let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value(v, unit));
+    let row = |run: &RunResult| {
+        let latency = &run.latency_s;
+        let mut cells = vec![
+            format!("<span class=\"id\">{}</span>", escape(&run.name)),
+            value(run.requests_per_s, "per_s"),
+            value(run.bytes_per_s, "bytes_per_s"),
+        ];
+        let times = [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max];
+        cells.extend(times.map(|t| cell(t, "s")));
+        cells.push(cell(run.cpu_s_per_request, "s"));
+        cells.push(run.interrupts_per_request.map_or(String::new(), units::digits));
+        cells.push(cell(run.bytes_per_interrupt, "bytes"));
+        cells.extend(moving.as_ref().map(|_| cell(run.moving_s, "s")));
+        cells.push(escape(&remarks(run).join(", ")));
+        cells
+    };
+    let rows: Vec<Vec<String>> = document.runs.iter().take(ROWS).map(row).collect();
+    let more = document.runs.len().saturating_sub(ROWS);
+    let more = if more > 0 { format!("<p>And {more} more.</p>\n") } else { String::new() };
+    format!("<div class=\"scroll\">{}</div>{more}", table(&titles, &rows))
+}
+
+/// What is wrong with a run, in a word each.
+pub fn remarks(run: &RunResult) -> Vec<String> {
+    let count = |n: u64, word: &str| (n > 0).then(|| format!("{n} {word}"));
+    [
+        (run.steady == Some(false)).then(|| "not steady".to_owned()),
+        count(run.failed, "failed"),
+        count(run.short, "short"),
+        run.stopped.then(|| "ended early".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What limits the meaning of the figures.
+fn trust(results: &[Named<'_>]) -> String {
+    let mut items = Vec::new();
+    for result in results {
+        let document = result.document;
+        let of = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
+        if let Some(because) = document.because.as_ref().filter(|_| !document.complete) {
+            items.push(format!("{of}not all runs were made: {because}."));
+        }
+        if document.buffered {
+            items.push(format!("{of}requests went through the page cache: this is memory as much as the device."));
+        }
+        if let Some(hidden) = hidden(document) {
+            items.push(format!("{of}{hidden}."));
+        }
+        let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
+        if unsteady > 0 {
+            let runs = plural(unsteady, "run", "runs");
+            items.push(format!("{of}{runs} did not settle to a steady rate; longer runs tell more."));
+        }
+        let mut names: Vec<&str> = document.runs.iter().map(|r| r.name.as_str()).collect();
+        names.sort_unstable();
+        if names.windows(2).all(|w| w[0] != w[1]) {
+            items.push(format!(
+                "{of}each run was made once: what would differ the next time is not known (`--repeat 5`)."
+            ));
+        }
+    }
+    items.push("Interrupts are those of the whole machine, less clock and network.".into());
+    let items: String = items.iter().map(|i| format!("<li>{}</li>\n", escape_code(i))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+/// The run in which a closed loop hid most, in words; `None` where none hid anything to speak of.
+pub fn hidden(document: &Document) -> Option<String> {
+    let hides = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
+    let count = document.runs.iter().filter(hides).count();
+    let worst =
+        document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
+    let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
+    Some(format!(
+        "in {} nothing came back for {}{others}: a loop that waits for answers does not show what about {:.0} further \
+         requests would have waited",
+        worst.name,
+        display(worst.longest_silence_s, "s"),
+        worst.hidden_requests.unwrap_or(0.0)
+    ))
+}

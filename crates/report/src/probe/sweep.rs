@@ -1,0 +1,168 @@
+//! Sweeps: runs that differ in one quantity and in nothing else, found among a
+//! result's runs whatever its suite is called.
+
+use diskwright_probe::compare::estimate_of;
+use diskwright_probe::pattern::{Durable, Pace, Placement};
+use diskwright_probe::result::RunResult;
+
+use super::Named;
+use crate::curves::{Point, Scale, binary};
+
+/// A quantity that runs may differ in.
+pub(super) struct Dimension {
+    pub id: &'static str,
+    /// In words, behind `by`.
+    pub words: &'static str,
+    pub unit: &'static str,
+    pub scale: Scale,
+    pub of: fn(&RunResult) -> Option<f64>,
+}
+
+const fn dimension(id: &'static str, words: &'static str, unit: &'static str, scale: Scale) -> Dimension {
+    Dimension { id, words, unit, scale, of: |_| None }
+}
+
+/// All of them, the usual ones first.
+pub(super) const DIMENSIONS: &[Dimension] = &[
+    Dimension { of: |r| Some(r.size_bytes), ..dimension("size", "record size, bytes", "request_bytes", Scale::Log) },
+    Dimension { of: |r| r.depth.map(f64::from), ..dimension("depth", "requests outstanding", "count", Scale::Log) },
+    Dimension { of: |r| r.users.map(f64::from), ..dimension("users", "users", "count", Scale::Log) },
+    Dimension {
+        of: |r| r.offered_per_s,
+        ..dimension("offered", "requests a second that were asked for", "per_s", Scale::Linear)
+    },
+    Dimension { of: |r| Some(1.0 - r.read_share), ..dimension("writes", "share of writes", "fraction", Scale::Linear) },
+    Dimension { of: stride, ..dimension("stride", "distance between requests", "bytes", Scale::Log) },
+    Dimension {
+        of: |r| r.pattern.as_ref()?.range_bytes.map(|b| b as f64),
+        ..dimension("range", "range that is read", "bytes", Scale::Log)
+    },
+    Dimension {
+        of: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
+        ..dimension("from", "place on the target", "bytes", Scale::Linear)
+    },
+    Dimension { of: streams, ..dimension("streams", "streams", "count", Scale::Log) },
+];
+
+fn stride(run: &RunResult) -> Option<f64> {
+    match run.pattern.as_ref()?.placement {
+        Placement::Strided { stride_bytes } => Some(stride_bytes as f64),
+        _ => None,
+    }
+}
+
+fn streams(run: &RunResult) -> Option<f64> {
+    match run.pattern.as_ref()?.placement {
+        Placement::Sequential { streams } => Some(f64::from(streams)),
+        _ => None,
+    }
+}
+
+/// What a run asked for, part by part, as people say it. Runs with the same
+/// parts but one are a sweep.
+fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
+    let direction = match run.read_share {
+        1.0 => "reads".into(),
+        0.0 => "writes".into(),
+        share => format!("{} % reads", (share * 100.0).round()),
+    };
+    let place = if run.place == "uniform" { "random" } else { &run.place };
+    let mut parts = vec![("place", place.to_owned()), ("writes", direction), ("size", binary(run.size_bytes))];
+    let count = |n: Option<u32>, word: &str| n.map(|n| format!("{word} {n}"));
+    parts.extend(count(run.depth, "depth").map(|w| ("depth", w)));
+    parts.extend(count(run.users, "users").map(|w| ("users", w)));
+    parts.extend(run.offered_per_s.map(|r| ("offered", format!("{r:.0}/s"))));
+    let Some(pattern) = &run.pattern else { return parts };
+    let durable = match pattern.durable {
+        Durable::No => "",
+        Durable::Fdatasync => "fdatasync",
+        Durable::Fsync => "fsync",
+        Durable::Dsync => "O_DSYNC",
+    };
+    let bytes = |b: u64| diskwright_base::units::display(b as f64, "bytes");
+    parts.push(("durable", durable.into()));
+    parts.push(("buffered", if pattern.buffered { "buffered".into() } else { String::new() }));
+    parts.push(("range", pattern.range_bytes.map_or(String::new(), |b| format!("within {}", bytes(b)))));
+    parts.push((
+        "from",
+        if pattern.from_bytes > 0 { format!("from {}", bytes(pattern.from_bytes)) } else { String::new() },
+    ));
+    match pattern.placement {
+        Placement::Strided { stride_bytes } => parts.push(("stride", format!("every {}", bytes(stride_bytes)))),
+        Placement::Sequential { streams } => parts.push(("streams", format!("{streams} streams"))),
+        Placement::Normal { mean, deviation } => parts.push(("around", format!("around {mean} ± {deviation:.3}"))),
+        Placement::Zipf { theta } => parts.push(("theta", format!("theta {theta}"))),
+        Placement::Uniform => {}
+    }
+    if let Pace::Users { think_s, .. } = pattern.pace {
+        parts.push(("think", format!("thinking {think_s} s")));
+    }
+    parts
+}
+
+/// One sweep of one result.
+pub(super) struct Sweep<'a> {
+    /// What tells it from the others of its dimension; empty where it is the only one.
+    pub name: String,
+    parts: Vec<(&'static str, String)>,
+    /// Values of the dimension, rising, each with its runs.
+    pub steps: Vec<(f64, Vec<&'a RunResult>)>,
+}
+
+impl Sweep<'_> {
+    /// Means of a quantity over each step's repeats, with their intervals.
+    pub fn points(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Vec<Point> {
+        let point = |(x, runs): &(f64, Vec<&RunResult>)| {
+            let values: Vec<f64> = runs.iter().filter_map(|r| of(r)).collect();
+            let estimate = estimate_of(&values);
+            let y = Some(estimate.mean).filter(|_| !values.is_empty())?;
+            Some(Point { x: *x, y, interval: estimate.low.zip(estimate.high).map(|(low, high)| (low.max(0.0), high)) })
+        };
+        self.steps.iter().filter_map(point).collect()
+    }
+}
+
+/// Steps that make a sweep.
+const LEAST: usize = 3;
+/// Runs that are looked at; a suite makes far fewer.
+const MOST_RUNS: usize = 5000;
+
+/// All sweeps of a dimension in these results.
+pub(super) fn sweeps<'a>(results: &[Named<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
+    let mut found: Vec<Sweep<'a>> = Vec::new();
+    for result in results {
+        let from = found.len();
+        for run in result.document.runs.iter().take(MOST_RUNS) {
+            let Some(x) = (dimension.of)(run).filter(|x| x.is_finite()) else { continue };
+            let mut parts = parts(run);
+            parts.retain(|(id, _)| *id != dimension.id);
+            parts.push(("result", result.name.to_owned()));
+            let known = found[from..].iter_mut().find(|s| s.parts == parts);
+            let sweep = match known {
+                Some(sweep) => sweep,
+                None => {
+                    found.push(Sweep { name: String::new(), parts, steps: Vec::new() });
+                    found.last_mut().expect("was just pushed")
+                }
+            };
+            match sweep.steps.iter_mut().find(|(at, _)| *at == x) {
+                Some((_, runs)) => runs.push(run),
+                None => sweep.steps.push((x, vec![run])),
+            }
+        }
+    }
+    found.retain(|s| s.steps.len() >= LEAST);
+    found.iter_mut().for_each(|s| s.steps.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    name(&mut found);
+    found
+}
+
+/// Names each sweep by the parts in which not all agree.
+fn name(sweeps: &mut [Sweep<'_>]) {
+    let all: Vec<Vec<(&'static str, String)>> = sweeps.iter().map(|s| s.parts.clone()).collect();
+    for sweep in sweeps {
+        let differs = |part: &&(&'static str, String)| !all.iter().all(|parts| parts.contains(part));
+        let words: Vec<&str> = sweep.parts.iter().filter(differs).map(|(_, w)| w.as_str()).collect();
+        sweep.name = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ");
+    }
+}

@@ -1,0 +1,99 @@
+//! `compare` of results of `probe`.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use diskwright_probe::compare::{Comparison, Filed, compare, words};
+use diskwright_probe::document::{Document, is_result};
+use diskwright_report::probe::{Named, compare as drawn};
+
+use super::{Failure, output};
+
+/// What to do with the comparison.
+pub struct Asked<'a> {
+    /// Everything, noise too.
+    pub all: bool,
+    /// A page to write.
+    pub page: Option<&'a Path>,
+    /// Print JSON.
+    pub json: bool,
+    /// Fail where something is worse by more than this share.
+    pub most_worse: Option<f64>,
+}
+
+/// True for a file that says it is a result of `probe`, of whatever version.
+pub fn is(path: &Path) -> bool {
+    let mut head = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // a folder cannot be read, and is a log
+        let _ = file.take(4096).read_to_end(&mut head);
+    }
+    is_result(&head)
+}
+
+/// Names for files beside each other: without folder and ending where that
+/// tells them apart.
+pub fn names(paths: &[PathBuf]) -> Vec<String> {
+    let stem = |p: &PathBuf| p.file_stem().unwrap_or(p.as_os_str()).to_string_lossy().into_owned();
+    let stems: Vec<String> = paths.iter().map(stem).collect();
+    let is_double = |name: &String| stems.iter().filter(|s| *s == name).count() > 1;
+    let name = |(path, stem): (&PathBuf, &String)| {
+        if is_double(stem) { path.display().to_string() } else { stem.clone() }
+    };
+    paths.iter().zip(&stems).map(name).collect()
+}
+
+/// Reads result files.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+    let one = |path: &PathBuf| {
+        if !is(path) && path.exists() {
+            let name = path.display();
+            return Err(Failure::Failed(format!("{name}: no result of `probe`; results go with results only")));
+        }
+        Ok(Document::read(path)?)
+    };
+    paths.iter().map(one).collect()
+}
+
+/// Compares two sides of files.
+pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &Asked<'_>) -> Result<(), Failure> {
+    let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
+    let (documents, names) = (read(&all)?, names(&all));
+    let filed: Vec<Filed<'_>> = names.iter().map(String::as_str).zip(&documents).collect();
+    let (first, second) = filed.split_at(before.len());
+    let comparison = compare(first, second);
+    if let Some(file) = asked.page {
+        let named: Vec<Named<'_>> = filed.iter().map(|&(name, document)| Named { name, document }).collect();
+        let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
+        fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))?;
+    }
+    if asked.json {
+        output::json(&comparison)?;
+    } else {
+        output::text(&drawn::screen(&comparison, asked.all, &output::wide_style()))?;
+    }
+    if comparison.counters.is_empty() {
+        return Err(Failure::Failed("the results have no run of one name in common".into()));
+    }
+    asked.most_worse.map_or(Ok(()), |most| hold(&comparison, most))
+}
+
+/// Fails where a figure is worse beyond noise and by more than a share.
+fn hold(comparison: &Comparison, most: f64) -> Result<(), Failure> {
+    let worse = comparison.counters.iter().filter(|r| r.noise == Some(false) && r.worse_by() > most);
+    match worse.max_by(|a, b| a.worse_by().total_cmp(&b.worse_by())) {
+        None => Ok(()),
+        Some(row) => {
+            let share = diskwright_base::units::display(row.worse_by(), "fraction");
+            Err(Failure::Failed(format!("{}: {} is worse by {share}", row.instance, words(row.counter))))
+        }
+    }
+}
+
+/// A share as `5%` or `0.05`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let value: Option<f64> = number.trim().parse().ok().map(|n: f64| n * unit);
+    value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| "write a share such as 5% or 0.05".into())
+}
