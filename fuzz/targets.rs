@@ -44,7 +44,13 @@ pub fn proc_parsers(data: &[u8]) {
 /// Any bytes as a result of `probe`.
 pub fn probe_result(data: &[u8]) {
     if let Ok(document) = diskwright_probe::document::Document::parse("fuzz.json", data) {
-        let _ = document.runs.iter().filter_map(|r| r.moving_s(1e9)).count();
+        let named = diskwright_report::probe::Named { name: "fuzz", document: &document };
+        let zone = diskwright_report::Zone::utc();
+        let page = diskwright_report::probe::Page { results: vec![named, named], zone, version: String::new() };
+        let _ = diskwright_report::probe::page(&page);
+        let side = [("fuzz", &document)];
+        let comparison = diskwright_probe::compare::compare(&side, &side);
+        let _ = diskwright_report::probe::compare::screen(&comparison, true, &diskwright_report::Style::plain(80));
     }
 }
 

@@ -193,7 +193,7 @@ pub fn compare(before: &[Filed<'_>], after: &[Filed<'_>]) -> Comparison {
         for quantity in QUANTITIES {
             let values = [values(&first, name, quantity), values(&second, name, quantity)];
             let Some((row, chance)) = row(name, quantity, &values) else { continue };
-            let again = quantity.counter == BYTES && has_one_size(&first, &second, name);
+            let again = quantity.counter == BYTES && counters.last().is_some_and(|r| repeats(&row, r));
             chances.push(if again { f64::NAN } else { chance });
             counters.push(row);
         }
@@ -267,10 +267,11 @@ fn values(side: &Runs<'_>, name: &str, quantity: &Quantity) -> Vec<f64> {
     files.iter().map(|v| v.iter().sum::<f64>() / v.len() as f64).collect()
 }
 
-fn has_one_size(before: &Runs<'_>, after: &Runs<'_>, name: &str) -> bool {
-    let mut sizes = before.named(name).chain(after.named(name)).map(|r| r.size_bytes);
-    let first = sizes.next();
-    sizes.all(|s| Some(s) == first)
+/// True where bytes only say what requests said: they have one size.
+pub fn repeats(bytes: &Row, requests: &Row) -> bool {
+    let alike = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs();
+    let same = requests.ratio.zip(bytes.ratio).is_some_and(|(a, b)| alike(a, b));
+    same && bytes.counter == BYTES && requests.counter == "requests_per_s" && bytes.instance == requests.instance
 }
 
 /// The mean of repeats with its variance; `None` of fewer than two. `bucket` is

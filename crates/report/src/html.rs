@@ -281,7 +281,7 @@ pub(crate) fn sentence_case(words: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{expect, fixture};
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     /// Element names, attribute values and text of the page, read as XML.
-    fn read(page: &str) -> (Vec<String>, Vec<(String, String)>, String) {
+    pub(crate) fn read(page: &str) -> (Vec<String>, Vec<(String, String)>, String) {
         use quick_xml::events::Event;
         let mut reader = quick_xml::Reader::from_str(page);
         reader.config_mut().check_end_names = true;

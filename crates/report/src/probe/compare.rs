@@ -2,7 +2,7 @@
 
 use diskwright_base::units::{self, display};
 use diskwright_probe::circumstances::Circumstance;
-use diskwright_probe::compare::{Comparison, Estimate, Outcome, Row, words};
+use diskwright_probe::compare::{Comparison, Estimate, Outcome, Row, repeats, words};
 
 use super::page::{drawn, section};
 use super::{Named, charts};
@@ -116,8 +116,12 @@ pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
     }
     tell(Ink::Dim, "");
     tell(ink, &comparison.sentence);
-    let shown: Vec<&Row> =
-        comparison.counters.iter().filter(|r| all || r.noise == Some(false) || MAIN.contains(&r.counter)).collect();
+    let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
+    let told = |(row, before): &(&Row, Option<&Row>)| {
+        let again = before.is_some_and(|before| repeats(row, before));
+        all || row.noise == Some(false) && !again || MAIN.contains(&row.counter)
+    };
+    let shown: Vec<&Row> = comparison.counters.iter().zip(before).filter(told).map(|(row, _)| row).collect();
     if !shown.is_empty() {
         out.push('\n');
         out.push_str(&rows(&shown).render(style));
@@ -126,7 +130,7 @@ pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
     let mut told = remarks(comparison);
     let left = comparison.counters.len() - shown.len();
     if left > 0 {
-        told.insert(0, format!("{}, all noise: --all shows them.", plural(left, "figure more", "figures more")));
+        told.insert(0, format!("{}: --all shows them.", plural(left, "figure more", "figures more")));
     }
     for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
@@ -134,8 +138,19 @@ pub fn screen(comparison: &Comparison, all: bool, style: &Style) -> String {
     out
 }
 
+/// A quantity in a word, for a narrow column.
+fn short(counter: &str) -> &str {
+    match counter {
+        "requests_per_s" => "requests/s",
+        "bytes_per_s" => "bytes/s",
+        "cpu_s_per_request" => "cpu/request",
+        "latency_s.mean" => "mean",
+        other => words(other).trim_end_matches(" latency"),
+    }
+}
+
 fn rows(shown: &[&Row]) -> Table {
-    let mut table = Table::new().text("run").text("figure");
+    let mut table = Table::new().text("run").column("", Align::Left);
     for title in ["before", "after", "difference", "ratio"] {
         table = table.column(title, Align::Right);
     }
@@ -146,7 +161,7 @@ fn rows(shown: &[&Row]) -> Table {
         let name = if row.instance == last { "" } else { row.instance.as_str() };
         last = &row.instance;
         let (before, after) = (estimate(&row.before, row.unit), estimate(&row.after, row.unit));
-        table.row([name, words(row.counter), &before, &after, &interval(row), &ratio(row), verdict(row)]);
+        table.row([name, short(row.counter), &before, &after, &interval(row), &ratio(row), verdict(row)]);
     }
     table
 }

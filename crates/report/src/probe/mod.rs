@@ -5,6 +5,8 @@ pub mod charts;
 pub mod compare;
 mod page;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 use diskwright_probe::document::Document;
 

@@ -1,0 +1,115 @@
+//! `compare` and `report` on results of `probe`, as a user meets them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const SAMPLE: &str = include_str!("../crates/probe/tests/fixtures/depth.json");
+
+fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(arguments).env("TZ", "UTC").stdin(Stdio::null()).current_dir(folder);
+    command.output().expect("the program runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder with results whose run `depth-1` was made three times at about
+/// these rates.
+fn folder(test: &str, files: &[(&str, f64)]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("results-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder below target");
+    for (name, rate) in files {
+        let mut result: Value = serde_json::from_str(SAMPLE).expect("JSON");
+        let run = result["runs"][0].clone();
+        let repeats = [0.99, 1.0, 1.01].map(|factor| {
+            let mut run = run.clone();
+            run["requests_per_s"] = (rate * factor).into();
+            run["bytes_per_s"] = (rate * factor * 4096.0).into();
+            run["latency_s"]["mean"] = (1.0 / rate / factor).into();
+            run
+        });
+        result["runs"] = repeats.to_vec().into();
+        fs::write(folder.join(name), result.to_string()).expect("written");
+    }
+    folder
+}
+
+#[test]
+fn differences_are_told_from_noise() {
+    let folder = folder("differences", &[("a.json", 1000.0), ("b.json", 1500.0), ("c.json", 1001.0)]);
+    let done = diskwright(&folder, &["compare", "a.json", "b.json", "--json"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!((&answer["schema"], &answer["of"]), (&"diskwright.compare/1".into(), &"probe".into()));
+    assert_eq!(answer["outcome"], "helped");
+    let rows = answer["counters"].as_array().expect("rows");
+    let rate = rows.iter().find(|r| r["counter"] == "requests_per_s").expect("a rate");
+    assert_eq!((&rate["instance"], &rate["noise"], &rate["unit"]), (&"depth-1".into(), &false.into(), &"per_s".into()));
+    assert!((rate["ratio"].as_f64().unwrap() - 1.5).abs() < 1e-9);
+    let done = diskwright(&folder, &["compare", "a.json", "c.json"]);
+    assert!(String::from_utf8_lossy(&done.stdout).contains("No difference beyond noise"));
+    // several a side
+    let done = diskwright(&folder, &["compare", "a.json", "c.json", "--", "b.json"]);
+    assert!(done.status.success(), "{}", said(&done));
+}
+
+#[test]
+fn a_pipeline_can_fail_on_what_is_worse() {
+    let folder = folder("worse", &[("a.json", 1500.0), ("b.json", 1000.0)]);
+    for (arguments, code) in [
+        (&["compare", "a.json", "b.json"][..], 0),
+        (&["compare", "a.json", "b.json", "--fail-if-worse", "60%"], 0),
+        (&["compare", "a.json", "b.json", "--fail-if-worse", "0.1"], 1),
+        (&["compare", "b.json", "a.json", "--fail-if-worse", "0"], 0),
+        (&["compare", "a.json", "b.json", "--fail-if-worse", "some"], 2),
+    ] {
+        let done = diskwright(&folder, arguments);
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}: {}", said(&done));
+        assert_eq!(code == 1, said(&done).contains("is worse by"), "{}", said(&done));
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let folder = folder("refused", &[("a.json", 1.0), ("b.json", 2.0)]);
+    let newer = SAMPLE.replacen("diskwright.probe/1", "diskwright.probe/2", 1);
+    fs::write(folder.join("newer.json"), newer).unwrap();
+    fs::write(folder.join("other.json"), "{\"schema\": \"else/1\"}").unwrap();
+    fs::write(folder.join("broken.json"), &SAMPLE[..900]).unwrap();
+    for (arguments, code, expected) in [
+        (&["compare", "a.json"][..], 2, "name two"),
+        (&["compare", "a.json", "b.json", "a.json"], 2, "A1 A2 -- B1 B2"),
+        (&["compare", "a.json", "b.json", "--at", "12:00"], 2, "windows are for logs"),
+        (&["compare", "a.json", "newer.json"], 1, "newer.json: written by a newer diskwright as `diskwright.probe/2`"),
+        (&["compare", "a.json", "other.json"], 1, "other.json: no result of `probe`"),
+        (&["compare", "a.json", "none.json"], 1, "none.json: No such file"),
+        (&["report", "broken.json", "-o", "x.html"], 1, "broken.json:1:900: "),
+        (&["report", "a.json", "other.json", "-o", "x.html"], 1, "results go with results only"),
+        (&["compare", "other.json", "other.json", "--fail-if-worse", "1"], 2, "--fail-if-worse are for results"),
+    ] {
+        let done = diskwright(&folder, arguments);
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}: {}", said(&done));
+        assert!(said(&done).contains(expected), "{arguments:?}: {}", said(&done));
+        assert!(!folder.join("x.html").exists());
+    }
+}
+
+#[test]
+fn pages_and_charts_are_written() {
+    let folder = folder("pages", &[("a.json", 1.0), ("b.json", 2.0)]);
+    let done = diskwright(&folder, &["report", "a.json", "b.json", "-o", "r.html", "--json"]);
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(answer["schema"], "diskwright.report/1");
+    let page = fs::read_to_string(folder.join("r.html")).unwrap();
+    assert!(page.contains("Latency by percentile") && page.contains("Read-ahead"));
+    assert!(diskwright(&folder, &["report", "a.json", "-o", "r.svg"]).status.success());
+    assert!(fs::read_to_string(folder.join("r.svg")).unwrap().starts_with("<svg xmlns="));
+    assert!(diskwright(&folder, &["compare", "a.json", "b.json", "-o", "c.html"]).status.success());
+    assert!(fs::read_to_string(folder.join("c.html")).unwrap().contains("Figure by figure"));
+}
