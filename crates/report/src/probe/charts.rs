@@ -124,12 +124,14 @@ fn percentiles(results: &[Named<'_>]) -> Option<Curves> {
 /// that did not settle.
 const FEW: usize = 3;
 
+type OfCourse = fn(&Course) -> Vec<Option<f64>>;
+
 fn over_time(results: &[Named<'_>]) -> Vec<Curves> {
     let all = some_names(results, usize::MAX, |_| true).len();
     let wanted = |r: &RunResult| r.course.is_some() && (all <= FEW || r.steady == Some(false));
     let names = some_names(results, (LINES / results.len().max(1)).max(1), wanted);
     let mut charts = Vec::new();
-    let quantities: [(&str, &str, Scale, fn(&Course) -> Vec<Option<f64>>); 2] = [
+    let quantities: [(&str, &str, Scale, OfCourse); 2] = [
         ("Requests a second", "per_s", Scale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
         ("Longest latency", "s", Scale::Log, |c| c.max_s.clone()),
     ];
