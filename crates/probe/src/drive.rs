@@ -14,6 +14,13 @@ use crate::tally::Tally;
 
 /// After so many failed requests in a row a lane gives up: the target is gone.
 const MOST_ERRORS: u64 = 1000;
+/// A request that the system tells us to try again is given up after so many times.
+const MOST_TRIES: u8 = 100;
+/// Requests handed over at once where answers come while they are: with more,
+/// the first answers would be looked at late. A ring needs some, to be cheap.
+const AT_ONCE: usize = 32;
+/// Turns until it is looked again whether answers come at once.
+const LOOK_AGAIN: u32 = 64;
 /// A look at whether the run is over while the processor is kept busy, nanoseconds.
 const COMPUTE_NS: u64 = 10_000_000;
 /// The same while a job waits for its start, nanoseconds.
@@ -48,10 +55,12 @@ pub struct Lane<'a> {
 struct Slot {
     /// When its latency began.
     start: u64,
+    offset: u64,
     length: u32,
     write: bool,
     /// The write is done and its sync is under way.
     syncing: bool,
+    tries: u8,
 }
 
 /// What is wrong with an answer.
@@ -177,7 +186,8 @@ impl<E: Engine> Work<'_, E> {
     fn make(&mut self, slot: u32, start: u64) {
         let drawn = self.draw.request();
         let action = if drawn.write { Action::Write } else { Action::Read };
-        self.slots[slot as usize] = Slot { start, length: drawn.length, write: drawn.write, syncing: false };
+        self.slots[slot as usize] =
+            Slot { start, offset: drawn.offset, length: drawn.length, write: drawn.write, ..Slot::default() };
         self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
         if self.outstanding == 0 {
             self.last_answer = self.last_answer.max(start);
@@ -211,6 +221,9 @@ impl<E: Engine> Work<'_, E> {
             let slot = self.slots[answer.slot as usize];
             self.outstanding -= 1;
             if slot.fault(answer.result).is_none() && slot.write && !slot.syncing && self.sync(answer.slot) {
+                continue;
+            }
+            if answer.result < 0 && self.again(answer.slot, -answer.result) {
                 continue;
             }
             freed(answer.slot);
@@ -260,6 +273,36 @@ impl<E: Engine> Work<'_, E> {
         self.done = done;
     }
 
+    /// Makes a request again that the system could not begin; false where it
+    /// failed for good. Its latency goes on.
+    fn again(&mut self, number: u32, error: i32) -> bool {
+        let slot = &mut self.slots[number as usize];
+        if !matches!(error, libc::EAGAIN | libc::EINTR) || slot.tries == MOST_TRIES {
+            return false;
+        }
+        slot.tries += 1;
+        let slot = *slot;
+        let (offset, length) = if slot.syncing { (0, 0) } else { (slot.offset, slot.length) };
+        let action = match (slot.syncing, slot.write) {
+            (true, _) if self.lane.durable == Durable::Fsync => Action::Fsync,
+            (true, _) => Action::Fdatasync,
+            (false, true) => Action::Write,
+            (false, false) => Action::Read,
+        };
+        self.engine.put(Op { slot: number, action, offset, length });
+        self.outstanding += 1;
+        self.tally.retried += 1;
+        true
+    }
+
+    /// Notes that a request was made later than it was due.
+    #[inline]
+    fn lateness(&mut self, now: u64, due: u64) {
+        if now > self.from {
+            self.tally.lateness.record(now.saturating_sub(due));
+        }
+    }
+
     /// Begins the sync that belongs to a write; false where none does.
     fn sync(&mut self, slot: u32) -> bool {
         let action = match self.lane.durable {
@@ -282,13 +325,25 @@ impl<E: Engine> Work<'_, E> {
     fn closed(&mut self) -> io::Result<()> {
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = self.engine.now();
+        // turns until few requests are handed over at once again; 0 while answers come at once
+        let mut patience = 0u32;
         while !self.is_over(now) {
-            while !self.is_spent()
-                && let Some(slot) = free.pop()
-            {
-                self.make(slot, now);
+            let most = if patience == 0 { AT_ONCE } else { usize::MAX };
+            for _ in 0..free.len().min(most) {
+                if !self.is_spent()
+                    && let Some(slot) = free.pop()
+                {
+                    self.make(slot, now);
+                }
             }
-            self.turn(Wait::One)?;
+            if free.is_empty() || self.is_spent() {
+                self.turn(Wait::One)?;
+                patience = patience.saturating_sub(1);
+            } else {
+                self.turn(Wait::Nothing)?;
+                let at_once = self.done.len() == self.outstanding as usize;
+                patience = if at_once { 0 } else { LOOK_AGAIN };
+            }
             now = self.engine.now();
             self.settle(now, |slot| free.push(slot));
         }
@@ -315,6 +370,7 @@ impl<E: Engine> Work<'_, E> {
                 ready.pop();
                 // a user who wakes late has waited for nobody: the clock starts now
                 self.make(user, now.max(due));
+                self.lateness(now, due);
             }
             let next = ready.peek().map_or(self.until, |r| r.0.0.min(self.until));
             self.turn(Wait::Until(next))?;
@@ -383,18 +439,22 @@ impl<E: Engine> Work<'_, E> {
         let mut due = begin as f64;
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = begin;
+        // since when there has been a free slot
+        let mut free_since = begin;
         while !self.is_over(now) {
             while due <= now as f64 && !self.is_spent() {
-                let Some(slot) = free.pop() else {
-                    self.tally.late += 1;
-                    break;
-                };
+                let Some(slot) = free.pop() else { break };
                 self.make(slot, due as u64);
+                self.tally.late += u64::from((due as u64) < free_since);
+                self.lateness(now, free_since.max(due as u64));
                 due += if poisson { self.draw.dice().exponential(mean_ns) } else { mean_ns };
             }
             let wait = if free.is_empty() { Wait::One } else { Wait::Until((due.ceil() as u64).min(self.until)) };
             self.turn(wait)?;
             now = self.engine.now();
+            if free.is_empty() {
+                free_since = now;
+            }
             self.settle(now, |slot| free.push(slot));
         }
         Ok(())

@@ -86,6 +86,24 @@ impl Failures {
     }
 }
 
+/// How late requests started, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LateStart {
+    /// Mean.
+    pub mean: f64,
+    /// 99 of 100 started earlier after they were due.
+    pub p99: f64,
+    /// The latest.
+    pub max: f64,
+}
+
+impl LateStart {
+    fn of(lateness: &Histogram) -> Option<LateStart> {
+        let most = lateness.most()? as f64;
+        Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: most * 1e-9 })
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -152,6 +170,17 @@ pub struct RunResult {
     pub errors: Vec<Failures>,
     /// `io_uring` or `threads`.
     pub engine: String,
+    /// What kept the engine from its best or from what was asked, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engine_notes: Vec<String>,
+    /// By how much requests started later than they were due for reasons of
+    /// ours (waking up, serving others); in an open loop this is in their
+    /// latency. Open loops and users only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_start_s: Option<LateStart>,
+    /// Requests that were made again because the system said to try again.
+    #[serde(default)]
+    pub retried: u64,
     /// Threads.
     pub lanes: u32,
     /// It was stopped before its time.
@@ -304,6 +333,9 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
         short: tally.short,
         errors: tally.errors.iter().map(Failures::of).collect(),
         engine: outcome.engine.into(),
+        engine_notes: outcome.engine_notes.clone(),
+        late_start_s: LateStart::of(&tally.lateness),
+        retried: tally.retried,
         lanes: outcome.lanes,
         stopped: outcome.stopped,
         slices,

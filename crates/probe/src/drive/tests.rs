@@ -209,3 +209,50 @@ fn a_limit_of_bytes_ends_a_run_and_all_of_it_counts() {
     // the ramp is not counted against it
     assert!((100..=108).contains(&tally.reads.requests), "{}", tally.reads.requests);
 }
+
+#[test]
+fn what_a_slow_wake_up_adds_is_told_and_is_in_the_latency() {
+    // an idle device of 1 ms, asked every 10 ms by a lane that wakes 0.2 ms late
+    let mut device = FakeDevice::steady(4, MS);
+    device.wakes_late_ns = MS / 5;
+    let tally = measure(device, &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 64, 10);
+    let (late, latency) = (&tally.lateness, &tally.reads.latency);
+    assert_eq!((late.least(), late.most()), (Some(MS / 5), Some(MS / 5)));
+    assert_eq!((latency.least(), latency.most()), (Some(MS + MS / 5), Some(MS + MS / 5)));
+    // a device that is full makes requests wait, and that is none of our lateness
+    let tally =
+        measure(FakeDevice::steady(1, 20 * MS), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 2, 10);
+    assert!(tally.lateness.most().unwrap() == 0 && tally.late > 400, "{:?} {}", tally.lateness.most(), tally.late);
+    // users who wake late are late too, and nobody waited for them
+    let mut device = FakeDevice::steady(4, MS);
+    device.wakes_late_ns = MS / 5;
+    let tally = measure(device, &paced(Pace::Users { users: 1, think_s: 0.01, random: false }), 1, 10);
+    assert_eq!((tally.lateness.most(), tally.reads.latency.most()), (Some(MS / 5), Some(MS)));
+}
+
+#[test]
+fn answers_that_come_at_once_are_looked_at_soon() {
+    // handing over takes 1 us and the answer is there: with 64 at a time it would be looked at 64 us later
+    let mut device = FakeDevice::steady(1, 0);
+    device.overhead_ns = 1000;
+    let tally = measure(device, &paced(Pace::Closed { depth: 64 }), 64, 1);
+    assert_eq!(tally.reads.latency.most(), Some(32_000));
+    // a device that takes its time gets all 64: nothing is held back
+    let tally = measure(FakeDevice::steady(64, 5 * MS), &paced(Pace::Closed { depth: 64 }), 64, 1);
+    assert_eq!(tally.reads.requests, 64 * 200);
+}
+
+#[test]
+fn what_is_to_be_tried_again_is_tried_again_but_not_for_ever() {
+    let mut asked = 0;
+    let busy = move |_: &Op, _| {
+        asked += 1;
+        if asked % 3 == 0 { Ok(MS) } else { Err(libc::EAGAIN) }
+    };
+    let tally = measure(FakeDevice::new(1, Box::new(busy)), &paced(Pace::Closed { depth: 1 }), 1, 1);
+    assert!(tally.errors.is_empty() && tally.reads.requests >= 998, "{:?}", tally.errors);
+    assert!(tally.retried >= 2 * tally.reads.requests, "{}", tally.retried);
+    let never = FakeDevice::new(1, Box::new(|_, _| Err(libc::EINTR)));
+    let tally = measure(never, &paced(Pace::Closed { depth: 2 }), 2, 1);
+    assert_eq!((tally.reads.requests, tally.errors[0].0), (0, libc::EINTR));
+}

@@ -22,13 +22,23 @@ pub struct FakeDevice {
     pending: VecDeque<(u64, Done)>,
     /// Virtual time that handing a request over takes, nanoseconds.
     pub overhead_ns: u64,
+    /// Waiting for a moment ends so much later, nanoseconds.
+    pub wakes_late_ns: u64,
 }
 
 impl FakeDevice {
     /// A device of so many servers.
     pub fn new(servers: usize, service: Service) -> FakeDevice {
         let servers = vec![0; servers.max(1)];
-        FakeDevice { now: 0, servers, service, batch: Vec::new(), pending: VecDeque::new(), overhead_ns: 0 }
+        FakeDevice {
+            now: 0,
+            servers,
+            service,
+            batch: Vec::new(),
+            pending: VecDeque::new(),
+            overhead_ns: 0,
+            wakes_late_ns: 0,
+        }
     }
 
     /// One that takes the same time for every request.
@@ -72,7 +82,8 @@ impl Engine for FakeDevice {
         self.now = match (wait, next) {
             (Wait::Nothing, _) | (Wait::One, None) => self.now,
             (Wait::One, Some(next)) => self.now.max(next),
-            (Wait::Until(until), next) => self.now.max(next.unwrap_or(until).min(until)),
+            (Wait::Until(until), Some(next)) if next <= until => self.now.max(next),
+            (Wait::Until(until), _) => self.now.max(until) + self.wakes_late_ns,
         };
         while let Some((time, answer)) = self.pending.front() {
             if *time > self.now {

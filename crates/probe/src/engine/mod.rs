@@ -6,6 +6,9 @@ pub mod fake;
 pub mod ring;
 pub mod threads;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 /// What to do.
@@ -92,4 +95,32 @@ pub struct Room {
     pub largest: u32,
     /// Seed of what is written.
     pub seed: u64,
+    /// Something will be written, so buffers are filled with what cannot be made smaller.
+    pub writes: bool,
+}
+
+/// Buffers start at multiples of this, bytes: enough for any sector or page.
+const ALIGN: usize = 4096;
+/// Most memory that buffers of one run take, bytes.
+pub const MOST_MEMORY: u64 = 1 << 30;
+
+impl Room {
+    /// Bytes from one slot's buffer to the next.
+    fn step(&self) -> usize {
+        (self.largest as usize).next_multiple_of(ALIGN).max(ALIGN)
+    }
+
+    /// Takes slots away until the buffers fit into memory and the engine's
+    /// `most` is kept; says so in a sentence where any had to go.
+    pub fn fit(&mut self, memory: u64, most: u32) -> Option<String> {
+        let (asked, step) = (self.slots, self.step() as u64);
+        let by_memory = u32::try_from(memory / step).unwrap_or(u32::MAX).max(1);
+        self.slots = asked.min(by_memory).min(most);
+        let because = if by_memory < most {
+            format!("buffers of {} bytes may take {} MiB", self.largest, memory >> 20)
+        } else {
+            format!("this engine serves {most} at most")
+        };
+        (self.slots < asked).then(|| format!("at most {} of {asked} requests were outstanding: {because}", self.slots))
+    }
 }

@@ -7,7 +7,8 @@
 //! answer; nothing here reads a buffer at all, and only `put` writes one.
 #![allow(unsafe_code, reason = "the kernel reads and writes our memory; see above")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -16,13 +17,15 @@ use std::time::{Duration, Instant};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::{Action, Done, Engine, Op, Room, Wait};
+use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
 use crate::draw::Dice;
 
-/// Buffers start at multiples of this, bytes: enough for any sector or page.
-const ALIGN: usize = 4096;
-/// Most memory that is pinned for the kernel, bytes; above, buffers are plain.
-const MOST_PINNED: usize = 1 << 30;
+/// Most entries that kernels give a ring's queue of requests.
+const MOST_ENTRIES: u32 = 32_768;
+/// And its queue of answers.
+const MOST_ANSWERS: u32 = 65_536;
+/// Where memory is short, the queues are halved down to this.
+const LEAST_ENTRIES: u32 = 16;
 
 /// One allocation for all slots.
 struct Buffers {
@@ -38,16 +41,21 @@ unsafe impl Send for Buffers {}
 
 impl Buffers {
     fn new(room: &Room) -> io::Result<Buffers> {
-        let step = (room.largest as usize).next_multiple_of(ALIGN).max(ALIGN);
+        let step = room.step();
         let whole = step.checked_mul(room.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
         let layout = Layout::from_size_align(whole.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
-        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut buffers = Buffers { start, layout, step, lent: false };
         let mut dice = Dice::new(room.seed, u64::MAX);
-        // incompressible, so that no device makes it smaller
-        for word in buffers.bytes().chunks_exact_mut(8) {
-            word.copy_from_slice(&dice.bits().to_ne_bytes());
+        if room.writes {
+            // incompressible, so that no device makes it smaller
+            for word in buffers.bytes().chunks_exact_mut(8) {
+                word.copy_from_slice(&dice.bits().to_ne_bytes());
+            }
+        } else {
+            // so that no request has to wait for its memory
+            buffers.bytes().iter_mut().step_by(ALIGN).for_each(|byte| *byte = 1);
         }
         Ok(buffers)
     }
@@ -92,16 +100,35 @@ pub struct Ring {
     in_flight: u32,
     waiting: u32,
     fixed: bool,
+    /// Requests that found the queue full, to be handed over with the next turn.
+    over: VecDeque<squeue::Entry>,
+    notes: Vec<String>,
     stamp: u64,
     start: Instant,
 }
 
-/// A ring with all that makes it cheap on one thread and that this kernel knows.
-fn build(entries: u32) -> io::Result<IoUring> {
-    let mut best = IoUring::builder();
-    best.setup_single_issuer().setup_defer_taskrun();
-    // kernels before 6.1 know neither
-    best.build(entries).or_else(|_| IoUring::builder().build(entries))
+/// A ring for so many requests, with all that makes it cheap on one thread and
+/// that this kernel knows.
+fn build(slots: u32) -> io::Result<IoUring> {
+    let most = slots.clamp(2, MOST_ANSWERS).next_power_of_two();
+    shrinking(most.min(MOST_ENTRIES), |entries| {
+        // answers that find no room wait in the kernel
+        let answers = (2 * entries).max(most >> (most.min(MOST_ENTRIES) / entries).ilog2());
+        let mut best = IoUring::builder();
+        best.setup_cqsize(answers).setup_single_issuer().setup_defer_taskrun();
+        // kernels before 6.1 know neither of the two
+        best.build(entries).or_else(|_| IoUring::builder().setup_cqsize(answers).build(entries))
+    })
+}
+
+/// Makes something of half the size again and again while memory is short.
+fn shrinking<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match make(entries) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && entries > LEAST_ENTRIES => entries /= 2,
+            made => return made,
+        }
+    }
 }
 
 impl Ring {
@@ -110,13 +137,61 @@ impl Ring {
     /// # Errors
     /// Where the kernel has no io_uring, or forbids it; use [`super::threads`] then.
     pub fn new(file: OwnedFd, room: &Room, start: Instant) -> io::Result<Ring> {
-        let entries = room.slots.next_power_of_two().clamp(2, 32_768);
-        let ring = build(entries)?;
+        Ring::with_queue(file, room, start, room.slots)
+    }
+
+    /// A ring whose queue holds so many requests; what does not fit is handed over later.
+    pub(super) fn with_queue(file: OwnedFd, room: &Room, start: Instant, queue: u32) -> io::Result<Ring> {
+        let ring = build(queue)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let buffers = Buffers::new(room)?;
-        let fixed = buffers.layout.size() <= MOST_PINNED && register(&ring, &buffers, room.slots);
-        let (slots, stamp) = (room.slots, room.seed);
-        Ok(Ring { ring, buffers, _file: file, slots, in_flight: 0, waiting: 0, fixed, stamp, start })
+        let registered = register(&ring, &buffers, room.slots);
+        let fixed = registered.is_ok();
+        let cost = |e| format!("buffers are not registered ({e}), which makes each request dearer");
+        let notes = registered.err().map(cost).into_iter().collect();
+        let (slots, stamp, over) = (room.slots, room.seed, VecDeque::new());
+        Ok(Ring { ring, buffers, _file: file, slots, in_flight: 0, waiting: 0, fixed, over, notes, stamp, start })
+    }
+
+    /// What keeps it from its best, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Puts an entry into the queue; false where it is full.
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: the buffer and the file live as long as the ring, and the
+        // slot has no other request.
+        let pushed = unsafe { self.ring.submission().push(entry) }.is_ok();
+        self.waiting += u32::from(pushed);
+        pushed
+    }
+
+    /// Hands over what found the queue full, as much as the kernel takes now.
+    fn hand_over_rest(&mut self, done: &mut Vec<Done>) -> io::Result<()> {
+        while !self.over.is_empty() {
+            self.enter(0, None)?;
+            let (left, came) = (self.over.len(), self.take(done));
+            while let Some(entry) = self.over.pop_front() {
+                if !self.push(&entry) {
+                    self.over.push_front(entry);
+                    break;
+                }
+            }
+            if left == self.over.len() && came == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the answers that have come; how many they were.
+    fn take(&mut self, done: &mut Vec<Done>) -> u32 {
+        let before = done.len();
+        done.extend(self.ring.completion().map(|c| Done { slot: c.user_data() as u32, result: c.result() }));
+        let came = (done.len() - before) as u32;
+        self.in_flight -= came;
+        came
     }
 
     fn entry(&self, op: &Op) -> squeue::Entry {
@@ -157,11 +232,16 @@ impl Ring {
     }
 }
 
-/// Registers all buffers as one; false where the limit on locked memory forbids it.
-fn register(ring: &IoUring, buffers: &Buffers, slots: u32) -> bool {
+/// Whether this kernel lets us have a ring.
+pub fn is_there() -> bool {
+    build(1).is_ok()
+}
+
+/// Registers all buffers as one; the limit on locked memory may forbid it.
+fn register(ring: &IoUring, buffers: &Buffers, slots: u32) -> io::Result<()> {
     let whole = libc::iovec { iov_base: buffers.start.as_ptr().cast(), iov_len: buffers.step * slots as usize };
     // SAFETY: the memory lives as long as the ring.
-    unsafe { ring.submitter().register_buffers(&[whole]).is_ok() }
+    unsafe { ring.submitter().register_buffers(&[whole]) }
 }
 
 impl Engine for Ring {
@@ -178,25 +258,25 @@ impl Engine for Ring {
             self.buffers.stamp(op.slot, op.length, self.stamp);
         }
         let entry = self.entry(&op);
-        // SAFETY: the buffer and the file live as long as the ring, and the
-        // slot has no other request.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        // there are as many entries as slots
-        assert!(pushed.is_ok(), "the ring has room for every slot");
-        self.waiting += 1;
+        if !self.push(&entry) {
+            self.over.push_back(entry);
+        }
         self.in_flight += 1;
     }
 
     #[inline]
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+        self.hand_over_rest(done)?;
         match wait {
+            // what came while the rest was handed over is enough
+            _ if !done.is_empty() => self.enter(0, None)?,
             Wait::Nothing => self.enter(0, None)?,
+            // one is enough to go on, and all that have come are taken: waiting for
+            // more would save a little processor time and make the first look slow
             Wait::One => self.enter(self.in_flight.min(1) as usize, None)?,
             Wait::Until(until) => self.enter(1, Some(until))?,
         }
-        let before = done.len();
-        done.extend(self.ring.completion().map(|c| Done { slot: c.user_data() as u32, result: c.result() }));
-        self.in_flight -= (done.len() - before) as u32;
+        self.take(done);
         Ok(())
     }
 }
@@ -236,4 +316,26 @@ pub fn do_nothing(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
         count += ring.completion().count() as u64;
     }
     Ok((count, start.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_are_halved_while_memory_is_short() {
+        let short = |entries: u32, room: u32| {
+            let mut tried = Vec::new();
+            let made = shrinking(entries, |entries| {
+                tried.push(entries);
+                if entries > room { Err(io::Error::from_raw_os_error(libc::ENOMEM)) } else { Ok(entries) }
+            });
+            (made.ok(), tried)
+        };
+        assert_eq!(short(128, 1000), (Some(128), vec![128]));
+        assert_eq!(short(128, 40), (Some(32), vec![128, 64, 32]));
+        assert_eq!(short(64, 1), (None, vec![64, 32, 16]));
+        let forbidden = shrinking(64, |_| io::Result::<u32>::Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(forbidden.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
 }

@@ -1,82 +1,208 @@
 //! The fallback where io_uring is off: one thread a slot, each with one plain
-//! system call at a time (preadv2 and pwritev2 by way of pread and pwrite).
-//! A request costs two switches of threads more than on a ring, so what it
-//! measures of fast devices is this engine's limit; results say which engine ran.
+//! system call at a time (preadv2, pwritev2). A single slot needs no thread:
+//! its requests are made by the lane itself. With more, a request costs the
+//! hand-over to a thread and back beside its own, so what this engine measures
+//! of fast devices is its own limit; results say which engine ran.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Action, Done, Engine, Op, Room, Wait};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
 use crate::draw::Dice;
 
-/// Direct I/O wants buffers that start at multiples of this, bytes.
-const ALIGN: usize = 4096;
+/// Threads at most.
+pub const MOST: u32 = 512;
+/// Who waits looks so often whether the workers are still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The engine.
 pub struct Threads {
-    to: Vec<Sender<Op>>,
-    answers: Receiver<Done>,
+    orders: Vec<Arc<Desk>>,
+    answers: Arc<Basket>,
     workers: Vec<JoinHandle<()>>,
+    /// Makes the requests itself where there is one slot only, and what is to be made.
+    alone: Option<(Worker, Option<Op>)>,
     in_flight: u32,
+    notes: Vec<String>,
     start: Instant,
 }
 
+/// Where a worker finds its next request.
+#[derive(Default)]
+struct Desk {
+    order: Mutex<Order>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+enum Order {
+    #[default]
+    None,
+    Op(Op),
+    GoHome,
+}
+
+/// Where workers put their answers.
+#[derive(Default)]
+struct Basket {
+    inside: Mutex<Inside>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    answers: Vec<Done>,
+    /// Somebody sleeps until there is one: ringing costs a system call.
+    awaited: bool,
+}
+
+/// A worker that panicked leaves nothing half done behind these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Threads {
-    /// Threads on a file.
+    /// Threads on a file; fewer than asked for where the system gives no more.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When the system gives not even one.
     pub fn new(file: OwnedFd, room: &Room, start: Instant) -> io::Result<Threads> {
-        let file = Arc::new(file);
-        let (answer, answers) = channel();
-        let mut engine = Threads { to: Vec::new(), answers, workers: Vec::new(), in_flight: 0, start };
+        let (file, answers) = (Arc::new(file), Arc::new(Basket::default()));
+        let (orders, workers, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut engine = Threads { orders, answers, workers, alone: None, in_flight: 0, notes, start };
+        if room.slots == 1 {
+            engine.alone = Some((Worker::new(file, room, 0), None));
+            return Ok(engine);
+        }
         for slot in 0..room.slots {
-            let (to, orders) = channel();
-            let (file, answer, room) = (Arc::clone(&file), answer.clone(), *room);
-            let work = move || work(&file, &orders, &answer, &room, slot);
-            engine.workers.push(std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work)?);
-            engine.to.push(to);
+            let desk = Arc::new(Desk::default());
+            let (file, room, own, answers) = (Arc::clone(&file), *room, Arc::clone(&desk), Arc::clone(&engine.answers));
+            let work = move || work(Worker::new(file, &room, slot), &own, &answers);
+            match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
+                Ok(worker) => engine.workers.push(worker),
+                Err(error) if slot == 0 => return Err(error),
+                Err(error) => {
+                    let asked = room.slots;
+                    engine
+                        .notes
+                        .push(format!("{slot} of {asked} requests were outstanding: no more threads ({error})"));
+                    break;
+                }
+            }
+            engine.orders.push(desk);
         }
         Ok(engine)
     }
 
-    fn take(&mut self, first: Option<Done>, done: &mut Vec<Done>) {
-        let before = done.len();
-        done.extend(first);
-        done.extend(self.answers.try_iter());
-        self.in_flight -= (done.len() - before) as u32;
+    /// Requests at once.
+    pub fn slots(&self) -> u32 {
+        self.orders.len().max(1) as u32
+    }
+
+    /// What keeps it from what was asked, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Waits for an answer, at most up to a moment, and takes all there are.
+    fn collect(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
+        let mut inside = lock(&self.answers.inside);
+        while inside.answers.is_empty() {
+            let left = match wait {
+                Wait::Nothing => break,
+                Wait::One if self.in_flight == 0 => break,
+                Wait::One => LOOK,
+                Wait::Until(until) => Duration::from_nanos(until.saturating_sub(self.now())).min(LOOK),
+            };
+            if left.is_zero() {
+                break;
+            }
+            inside.awaited = true;
+            inside = self.answers.bell.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+            if inside.answers.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
+                return Err(io::Error::other("a worker is gone"));
+            }
+        }
+        inside.awaited = false;
+        self.in_flight -= inside.answers.len() as u32;
+        done.append(&mut inside.answers);
+        Ok(())
     }
 }
 
-/// A worker: one request after the other until the engine is dropped.
-fn work(file: &OwnedFd, orders: &Receiver<Op>, answer: &Sender<Done>, room: &Room, slot: u32) {
-    let mut memory = vec![0u8; room.largest as usize + ALIGN];
-    let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-    let buffer = &mut memory[from..from + room.largest as usize];
-    let mut dice = Dice::new(room.seed, u64::from(slot));
-    for word in buffer.chunks_exact_mut(8) {
-        word.copy_from_slice(&dice.bits().to_ne_bytes());
+/// One who makes requests one at a time.
+struct Worker {
+    file: Arc<OwnedFd>,
+    memory: Vec<u8>,
+    from: usize,
+    dice: Dice,
+}
+
+impl Worker {
+    fn new(file: Arc<OwnedFd>, room: &Room, slot: u32) -> Worker {
+        let mut memory = vec![0u8; room.largest as usize + ALIGN];
+        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let mut dice = Dice::new(room.seed, u64::from(slot));
+        // touched before it is measured, and incompressible
+        for word in memory[from..].chunks_exact_mut(8) {
+            word.copy_from_slice(&dice.bits().to_ne_bytes());
+        }
+        Worker { file, memory, from, dice }
     }
-    for op in orders {
-        let part = &mut buffer[..op.length as usize];
-        let moved = match op.action {
-            Action::Read => rustix::io::pread(file, &mut *part, op.offset),
-            Action::Write => {
-                for page in part.chunks_mut(ALIGN).filter(|p| p.len() >= 8) {
-                    page[..8].copy_from_slice(&dice.bits().to_ne_bytes());
-                }
-                rustix::io::pwrite(file, part, op.offset)
+
+    /// Makes a request; a signal in between does not count.
+    fn make(&mut self, op: &Op) -> Done {
+        let moved = loop {
+            match self.once(op) {
+                Err(Errno::INTR) => {}
+                moved => break moved,
             }
-            Action::Fdatasync => rustix::fs::fdatasync(file).map(|()| 0),
-            Action::Fsync => rustix::fs::fsync(file).map(|()| 0),
         };
         let result = moved.map_or_else(|e| -e.raw_os_error(), |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
-        if answer.send(Done { slot: op.slot, result }).is_err() {
-            return;
+        Done { slot: op.slot, result }
+    }
+
+    fn once(&mut self, op: &Op) -> rustix::io::Result<usize> {
+        let part = &mut self.memory[self.from..self.from + op.length as usize];
+        let flags = ReadWriteFlags::empty();
+        match op.action {
+            Action::Read => preadv2(&self.file, &mut [IoSliceMut::new(part)], op.offset, flags),
+            Action::Write => {
+                for page in part.chunks_mut(ALIGN).filter(|p| p.len() >= 8) {
+                    page[..8].copy_from_slice(&self.dice.bits().to_ne_bytes());
+                }
+                pwritev2(&self.file, &[IoSlice::new(part)], op.offset, flags)
+            }
+            Action::Fdatasync => rustix::fs::fdatasync(&self.file).map(|()| 0),
+            Action::Fsync => rustix::fs::fsync(&self.file).map(|()| 0),
+        }
+    }
+}
+
+/// A worker's day: one request after the other until the engine is dropped.
+fn work(mut worker: Worker, desk: &Desk, answers: &Basket) {
+    loop {
+        let mut order = lock(&desk.order);
+        let op = loop {
+            match std::mem::take(&mut *order) {
+                Order::Op(op) => break op,
+                Order::GoHome => return,
+                Order::None => order = desk.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(order);
+        let done = worker.make(&op);
+        let mut inside = lock(&answers.inside);
+        inside.answers.push(done);
+        let ring = std::mem::take(&mut inside.awaited);
+        drop(inside);
+        if ring {
+            answers.bell.notify_one();
         }
     }
 }
@@ -88,34 +214,33 @@ impl Engine for Threads {
 
     fn put(&mut self, op: Op) {
         self.in_flight += 1;
-        // a worker ends only when the engine goes
-        let sent = self.to[op.slot as usize].send(op);
-        assert!(sent.is_ok(), "a worker is gone");
+        if let Some((_, next)) = &mut self.alone {
+            *next = Some(op);
+            return;
+        }
+        let desk = &self.orders[op.slot as usize];
+        *lock(&desk.order) = Order::Op(op);
+        desk.bell.notify_one();
     }
 
     fn turn(&mut self, wait: Wait, done: &mut Vec<Done>) -> io::Result<()> {
-        let gone = || io::Error::other("a worker is gone");
-        let first = match wait {
-            Wait::Nothing => None,
-            Wait::One if self.in_flight == 0 => None,
-            Wait::One => Some(self.answers.recv().map_err(|_| gone())?),
-            Wait::Until(until) => {
-                let left = Duration::from_nanos(until.saturating_sub(self.now()));
-                match self.answers.recv_timeout(left) {
-                    Ok(answer) => Some(answer),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-                }
-            }
-        };
-        self.take(first, done);
-        Ok(())
+        if let Some((worker, next)) = &mut self.alone
+            && let Some(op) = next.take()
+        {
+            done.push(worker.make(&op));
+            self.in_flight -= 1;
+            return Ok(());
+        }
+        self.collect(wait, done)
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.to.clear();
+        for desk in &self.orders {
+            *lock(&desk.order) = Order::GoHome;
+            desk.bell.notify_one();
+        }
         for worker in self.workers.drain(..) {
             // a worker that panicked has said so already
             let _ = worker.join();

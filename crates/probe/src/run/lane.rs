@@ -3,7 +3,7 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
-use std::sync::Barrier;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -11,16 +11,57 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use super::{Job, Kind, Making};
 use crate::draw::Draw;
 use crate::drive::{self, Lane};
-use crate::engine::{Engine, Room, ring::Ring, threads::Threads};
+use crate::engine::ring::{self, Ring};
+use crate::engine::threads::{self, Threads};
+use crate::engine::{Engine, MOST_MEMORY, Room};
 use crate::live::Live;
-use crate::pattern::Pace;
+use crate::pattern::{Pace, Pattern, Placement};
 use crate::tally::Tally;
 
 /// Slots of an open loop: requests that may be under way at once. What comes
 /// when all are taken waits, and its wait is in its latency.
 const OPEN_SLOTS: u32 = 4096;
-/// Most threads of the fallback engine.
-const MOST_THREADS: u32 = 512;
+
+/// How many lanes a pattern gets. Where there is no ring, and requests are drawn
+/// independently of each other, each is a lane that makes its request itself:
+/// handing it to a thread and back would cost as much again.
+pub(super) fn lanes(pattern: &Pattern, making: &Making, jobs: u32) -> u32 {
+    let most = (making.lanes / jobs).max(1);
+    let random = matches!(pattern.placement, Placement::Uniform | Placement::Normal { .. } | Placement::Zipf { .. });
+    let apart = random && pattern.turns.is_empty() && pattern.run_requests <= 1;
+    let ring = making.engine == Kind::Best && ring::is_there();
+    if apart && !ring { most.max(threads::MOST / jobs) } else { most }
+}
+
+/// Holds lanes back until all are ready.
+#[derive(Default)]
+pub(super) struct Gate {
+    /// How many have come, and whether it is open.
+    inside: Mutex<(usize, bool)>,
+    bell: Condvar,
+}
+
+impl Gate {
+    /// A lane waits until it opens.
+    pub(super) fn pass(&self) {
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        inside.0 += 1;
+        self.bell.notify_all();
+        while !inside.1 {
+            inside = self.bell.wait(inside).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Opens when so many lanes are there.
+    pub(super) fn open(&self, lanes: usize) {
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        while inside.0 < lanes {
+            inside = self.bell.wait(inside).unwrap_or_else(PoisonError::into_inner);
+        }
+        inside.1 = true;
+        self.bell.notify_all();
+    }
+}
 
 /// The pace dealt out over lanes: no lane without anything to do.
 pub(super) fn shares(pace: &Pace, lanes: u32) -> Vec<Pace> {
@@ -58,14 +99,21 @@ fn leave_access_time(file: &OwnedFd) {
 pub(super) struct Lanes<'a> {
     pub job: &'a Job<'a>,
     pub making: &'a Making,
-    pub ready: &'a Barrier,
+    pub ready: &'a Gate,
     pub live: &'a Live,
     /// Lanes of this job.
     pub lanes: u32,
 }
 
+/// What a lane counted, by which engine, and what kept that from its best.
+pub(super) struct Ran {
+    pub tally: Tally,
+    pub engine: &'static str,
+    pub notes: Vec<String>,
+}
+
 impl Lanes<'_> {
-    pub(super) fn run(&self, pace: Pace, file: OwnedFd, number: u32) -> io::Result<(Tally, &'static str)> {
+    pub(super) fn run(&self, pace: Pace, file: OwnedFd, number: u32) -> io::Result<Ran> {
         let pattern = self.job.pattern;
         let slots = match pace {
             Pace::Closed { depth } => depth,
@@ -73,37 +121,63 @@ impl Lanes<'_> {
             Pace::Open { .. } => pattern.most_outstanding.unwrap_or(OPEN_SLOTS),
         };
         let seed = pattern.seed ^ u64::from(number) << 32;
-        let mut room = Room { slots, largest: pattern.largest(), seed };
+        let room = Room { slots, largest: pattern.largest(), seed, writes: pattern.writes() };
         // sleeps of an open loop end when they should, not 50 microseconds later
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         leave_access_time(&file);
-        let start = Instant::now();
-        let ring = match self.making.engine {
-            Kind::Best => file.try_clone().and_then(|file| Ring::new(file, &room, start)),
-            Kind::Threads => Err(io::ErrorKind::Unsupported.into()),
+        let because = match self.making.engine {
+            Kind::Best => match file.try_clone().and_then(|file| self.on_ring(&pace, file, room, number)) {
+                Ok(ran) => return ran,
+                Err(error) => vec![format!("threads, because there is no io_uring: {error}")],
+            },
+            Kind::Threads => Vec::new(),
         };
-        match ring {
-            Ok(mut ring) => Ok((self.drive(&mut ring, pace, number, slots)?, "io_uring")),
-            Err(_) => {
-                room.slots = slots.min(MOST_THREADS);
-                let threads = Threads::new(file, &room, start);
-                match threads {
-                    Ok(mut threads) => Ok((self.drive(&mut threads, pace, number, room.slots)?, "threads")),
-                    Err(error) => {
-                        self.ready.wait();
-                        Err(error)
-                    }
-                }
-            }
-        }
+        self.on_threads(&pace, file, room, number, because)
     }
 
-    fn drive<E: Engine>(&self, engine: &mut E, pace: Pace, number: u32, slots: u32) -> io::Result<Tally> {
+    /// Runs on a ring; the outer error where there is none.
+    fn on_ring(&self, pace: &Pace, file: OwnedFd, mut room: Room, number: u32) -> io::Result<io::Result<Ran>> {
+        let fitted = room.fit(self.memory(), u32::MAX);
+        let mut ring = Ring::new(file, &room, Instant::now())?;
+        let notes = fitted.into_iter().chain(ring.notes().iter().cloned()).collect();
+        let tally = self.drive(&mut ring, pace, number, room.slots);
+        Ok(tally.map(|tally| Ran { tally, engine: "io_uring", notes }))
+    }
+
+    fn on_threads(
+        &self,
+        pace: &Pace,
+        file: OwnedFd,
+        mut room: Room,
+        number: u32,
+        mut notes: Vec<String>,
+    ) -> io::Result<Ran> {
+        notes.extend(room.fit(self.memory(), threads::MOST));
+        let mut threads = match Threads::new(file, &room, Instant::now()) {
+            Ok(threads) => threads,
+            Err(error) => {
+                // the others wait for this lane
+                self.ready.pass();
+                return Err(error);
+            }
+        };
+        notes.extend(threads.notes().iter().cloned());
+        let slots = threads.slots();
+        let tally = self.drive(&mut threads, pace, number, slots)?;
+        Ok(Ran { tally, engine: "threads", notes })
+    }
+
+    /// This lane's part of the memory for buffers, bytes.
+    fn memory(&self) -> u64 {
+        MOST_MEMORY / u64::from(self.lanes.max(1))
+    }
+
+    fn drive<E: Engine>(&self, engine: &mut E, pace: &Pace, number: u32, slots: u32) -> io::Result<Tally> {
         let pattern = self.job.pattern;
         let mut draw = Draw::new(pattern, self.job.target.bytes, number, self.lanes);
         let nanoseconds = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 4);
         let lane = Lane {
-            pace,
+            pace: pace.clone(),
             durable: pattern.durable,
             ramp_ns: nanoseconds(pattern.ramp),
             lasts_ns: nanoseconds(pattern.lasts),
@@ -114,7 +188,7 @@ impl Lanes<'_> {
             done: self.live,
             brake_ns: self.making.brake.map(nanoseconds),
         };
-        self.ready.wait();
+        self.ready.pass();
         drive::run(engine, &mut draw, &lane, slots)
     }
 }

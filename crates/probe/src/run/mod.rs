@@ -5,9 +5,9 @@ mod lane;
 mod watch;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::error::ProbeError;
@@ -15,7 +15,7 @@ use crate::live::{Course, Live, Stretch};
 use crate::pattern::{Durable, Pattern};
 use crate::tally::{SLICE_NS, Tally};
 use crate::target::Target;
-use lane::{Lanes, shares};
+use lane::{Gate, Lanes, Ran, shares};
 use watch::Watch;
 
 /// Which engine.
@@ -50,6 +50,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// `io_uring` or `threads`.
     pub engine: &'static str,
+    /// What kept the engine from its best or from what was asked, in sentences.
+    pub engine_notes: Vec<String>,
     /// Lanes that ran.
     pub lanes: u32,
     /// Processor time of this process while measuring, seconds. Not a number
@@ -128,8 +130,8 @@ pub fn run(
 }
 
 /// What a lane sends when it is done: whose it is, what it counted or why it
-/// failed, and its engine.
-type Answer = (usize, io::Result<(Tally, &'static str)>);
+/// failed.
+type Answer = (usize, io::Result<Ran>);
 
 /// Measures several patterns at the same time.
 ///
@@ -142,7 +144,7 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
         if let Some(because) = pattern.fault(target.sector, target.bytes) {
             return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
         }
-        let shares = shares(&pattern.pace, (making.lanes / jobs.len() as u32).max(1));
+        let shares = shares(&pattern.pace, lane::lanes(pattern, making, jobs.len() as u32));
         let mut files = Vec::new();
         for _ in &shares {
             files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
@@ -151,7 +153,7 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
         lanes.push((shares.into_iter().zip(files).collect::<Vec<_>>(), live));
     }
     let (live, work): (Vec<_>, Vec<_>) = lanes.into_iter().map(|(work, live)| (live, work)).unzip();
-    let ready = Barrier::new(work.iter().map(Vec::len).sum::<usize>() + 1);
+    let (ready, mut at_work) = (Gate::default(), 0);
     let (answer, answers) = channel::<Answer>();
     let outcomes = std::thread::scope(|scope| {
         for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
@@ -159,16 +161,22 @@ pub fn run_jobs(jobs: &[Job<'_>], making: &Making, told: &mut Progress<'_>) -> R
             for (lane, (pace, file)) in work.into_iter().enumerate() {
                 let answer = answer.clone();
                 let lanes = Lanes { job, making, ready: &ready, live: &live[number][lane], lanes: of_job };
-                scope.spawn(move || {
+                let told = answer.clone();
+                let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
                     let result = lanes.run(pace, file, lane as u32);
                     // the receiver lives as long as the scope
-                    let _ = answer.send((number, result));
+                    let _ = told.send((number, result));
                 });
+                match begun {
+                    Ok(_) => at_work += 1,
+                    // the receiver is there
+                    Err(error) => drop(answer.send((number, Err(error)))),
+                }
             }
         }
         drop(answer);
         let watch = Watch::start();
-        ready.wait();
+        ready.open(at_work);
         Follow::new(jobs, &live, watch).gather(&answers, making, told)
     })?;
     for (job, outcome) in jobs.iter().zip(&outcomes.each) {
@@ -226,12 +234,14 @@ impl<'a> Follow<'a> {
                 Ok((job, result)) => {
                     self.at_work[job] -= 1;
                     match result {
-                        Ok((tally, engine)) => {
+                        Ok(ran) => {
                             // by the lanes' clocks: this thread may have begun to watch late
-                            let measured = Duration::from_nanos(tally.measured_ns);
+                            let measured = Duration::from_nanos(ran.tally.measured_ns);
                             self.ended[job] = self.ended[job].max(self.jobs[job].from() + measured);
-                            self.each[job].tally.merge(&tally);
-                            self.each[job].engine = engine;
+                            let outcome = &mut self.each[job];
+                            outcome.tally.merge(&ran.tally);
+                            outcome.engine = ran.engine;
+                            add_notes(&mut outcome.engine_notes, ran.notes);
                         }
                         Err(e) => {
                             // without it the others measure something else
@@ -302,10 +312,20 @@ impl<'a> Follow<'a> {
                 all.tally.merge(&tally);
                 all.lanes += outcome.lanes;
                 all.engine = outcome.engine;
+                add_notes(&mut all.engine_notes, outcome.engine_notes.clone());
             }
         }
         all.course = self.whole.finish();
         Outcomes { each: self.each, all: several.then_some(all) }
+    }
+}
+
+/// Adds sentences that are not there yet: lanes often say the same.
+fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
+    for note in notes {
+        if !to.contains(&note) {
+            to.push(note);
+        }
     }
 }
 
@@ -351,7 +371,9 @@ mod tests {
             assert!(tally.reads.requests > 0 && tally.writes.requests > 0, "{engine:?}: {tally:?}");
             assert_eq!(tally.reads.bytes, tally.reads.requests * 4096);
             assert!(tally.errors.is_empty() && tally.short == 0, "{:?}", tally.errors);
-            assert_eq!(outcome.lanes, 2);
+            // random requests without a ring are a thread each
+            let lanes = if outcome.engine == "threads" { 8 } else { 2 };
+            assert_eq!(outcome.lanes, lanes);
             assert!(engine == Kind::Best || outcome.engine == "threads");
         }
     }

@@ -1,0 +1,141 @@
+use std::fs::File;
+use std::io::Write;
+use std::time::Instant;
+
+use super::ring::Ring;
+use super::threads::Threads;
+use super::*;
+
+#[test]
+fn slots_are_taken_away_until_they_fit_and_that_is_said() {
+    let room = |slots, largest| Room { slots, largest, seed: 1, writes: false };
+    let mut usual = room(64, 4096);
+    assert_eq!((usual.fit(MOST_MEMORY, 512), usual.slots), (None, 64));
+    let mut many = room(600, 4096);
+    let said = many.fit(MOST_MEMORY, 512).unwrap();
+    assert!(many.slots == 512 && said.contains("512 of 600") && said.contains("engine"), "{said}");
+    let mut large = room(4096, 8 << 20);
+    let said = large.fit(MOST_MEMORY, 65_536).unwrap();
+    assert!(large.slots == 128 && said.contains("1024 MiB"), "{said}");
+    // one is always served
+    let mut huge = room(2, u32::MAX);
+    assert!(huge.fit(MOST_MEMORY, 512).is_some() && huge.slots == 1);
+}
+
+/// A file of so many blocks of 512 bytes.
+fn file(blocks: u32) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    for block in 0..blocks {
+        file.write_all(&[block as u8; 512]).unwrap();
+    }
+    file
+}
+
+fn read(slot: u32, block: u64) -> Op {
+    Op { slot, action: Action::Read, offset: block * 512, length: 512 }
+}
+
+/// Turns until so many answers have come, in the order of their slots.
+fn all(engine: &mut impl Engine, count: usize) -> Vec<(u32, i32)> {
+    let mut done = Vec::new();
+    while done.len() < count {
+        engine.turn(Wait::One, &mut done).unwrap();
+    }
+    let mut done: Vec<_> = done.iter().map(|d| (d.slot, d.result)).collect();
+    done.sort_unstable();
+    done
+}
+
+/// What any engine must do with requests that go well and that do not.
+fn serves(engine: &mut impl Engine, file: &File, slots: u32) {
+    let mut none = Vec::new();
+    // nothing is asked: waiting for an answer ends at once, and waiting for a time at that time
+    engine.turn(Wait::One, &mut none).unwrap();
+    let until = engine.now() + 2_000_000;
+    engine.turn(Wait::Until(until), &mut none).unwrap();
+    assert!(engine.now() >= until && none.is_empty());
+    for _ in 0..3 {
+        (0..slots).for_each(|slot| engine.put(read(slot, u64::from(slot) % 8)));
+        let expected: Vec<_> = (0..slots).map(|slot| (slot, 512)).collect();
+        assert_eq!(all(engine, slots as usize), expected);
+    }
+    // at the end of the file less comes, behind it nothing
+    engine.put(Op { length: 1024, ..read(0, 7) });
+    assert_eq!(all(engine, 1), [(0, 512)]);
+    engine.put(read(0, 8));
+    assert_eq!(all(engine, 1), [(0, 0)]);
+    // where no place is
+    engine.put(Op { offset: i64::MAX as u64, ..read(0, 0) });
+    let (_, result) = all(engine, 1)[0];
+    assert!(result < 0, "{result}");
+    engine.put(Op { slot: 0, action: Action::Write, offset: 0, length: 512 });
+    assert_eq!(all(engine, 1), [(0, 512)]);
+    for action in [Action::Fdatasync, Action::Fsync] {
+        engine.put(Op { slot: 0, action, offset: 0, length: 0 });
+        assert_eq!(all(engine, 1), [(0, 0)]);
+    }
+    let mut text = [1; 512];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut text, 0).unwrap();
+    assert!(text.iter().any(|byte| *byte != text[0]), "what was written can be made smaller");
+}
+
+#[test]
+fn threads_serve_one_slot_and_many() {
+    for slots in [1, 2, 40] {
+        let file = file(8);
+        let room = Room { slots, largest: 1024, seed: 1, writes: true };
+        let mut threads = Threads::new(file.try_clone().unwrap().into(), &room, Instant::now()).unwrap();
+        assert_eq!((threads.slots(), threads.notes()), (slots, &[][..]));
+        serves(&mut threads, &file, slots);
+    }
+}
+
+#[test]
+fn a_ring_serves_more_slots_than_its_queue_holds() {
+    for (slots, queue) in [(1, 2), (64, 64), (64, 16), (40, 2)] {
+        let file = file(8);
+        let room = Room { slots, largest: 1024, seed: 1, writes: true };
+        let of = file.try_clone().unwrap().into();
+        let mut ring = match Ring::with_queue(of, &room, Instant::now(), queue) {
+            Ok(ring) => ring,
+            Err(why) => {
+                eprintln!("skipped: no io_uring here: {why}");
+                return;
+            }
+        };
+        serves(&mut ring, &file, slots);
+        // what is under way when it is dropped is waited for
+        (0..slots).for_each(|slot| ring.put(read(slot, 0)));
+    }
+}
+
+/// Set in the process that runs the test below with hardly any locked memory.
+const INNER: &str = "DISKWRIGHT_TEST_WITHOUT_LOCKED_MEMORY";
+
+#[test]
+fn without_locked_memory_buffers_are_plain_and_that_is_said() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    if std::env::var_os(INNER).is_none() {
+        // the limit is the whole process's, so it gets one of its own
+        let name = "engine::tests::without_locked_memory_buffers_are_plain_and_that_is_said";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = child.args([name, "--exact", "--nocapture"]).env(INNER, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    setrlimit(Resource::Memlock, Rlimit { current: Some(8192), maximum: Some(8192) }).unwrap();
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    // root may lock what it likes
+    sets.effective.remove(rustix::thread::CapabilitySet::IPC_LOCK);
+    rustix::thread::set_capabilities(None, sets).unwrap();
+    let file = file(8);
+    let room = Room { slots: 64, largest: 4096, seed: 1, writes: true };
+    let Ok(mut ring) = Ring::new(file.try_clone().unwrap().into(), &room, Instant::now()) else {
+        // older kernels count the ring itself too: threads serve there
+        eprintln!("skipped: no io_uring with so little memory");
+        return;
+    };
+    assert!(ring.notes()[0].contains("not registered"), "{:?}", ring.notes());
+    serves(&mut ring, &file, 64);
+}
