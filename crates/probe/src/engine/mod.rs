@@ -119,8 +119,8 @@ impl Room {
         let because = if by_memory < most {
             format!("buffers of {} bytes may take {} MiB", self.largest, memory >> 20)
         } else {
-            format!("this engine serves {most} at most")
+            format!("the engine serves {most} of a lane at most")
         };
-        (self.slots < asked).then(|| format!("at most {} of {asked} requests were outstanding: {because}", self.slots))
+        (self.slots < asked).then(|| format!("at most {} of {asked} requests a lane were outstanding: {because}", self.slots))
     }
 }

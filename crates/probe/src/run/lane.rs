@@ -152,7 +152,7 @@ impl Lanes<'_> {
         number: u32,
         mut notes: Vec<String>,
     ) -> io::Result<Ran> {
-        notes.extend(room.fit(self.memory(), threads::MOST));
+        notes.extend(room.fit(self.memory(), (threads::MOST / self.lanes.max(1)).max(1)));
         let mut threads = match Threads::new(file, &room, Instant::now()) {
             Ok(threads) => threads,
             Err(error) => {
