@@ -121,6 +121,7 @@ impl Room {
         } else {
             format!("the engine serves {most} of a lane at most")
         };
-        (self.slots < asked).then(|| format!("at most {} of {asked} requests a lane were outstanding: {because}", self.slots))
+        (self.slots < asked)
+            .then(|| format!("at most {} of {asked} requests a lane were outstanding: {because}", self.slots))
     }
 }
