@@ -121,13 +121,13 @@ fn formats() -> Listing {
 }
 
 fn suites() -> Listing {
-    let mut table = Table::new().text("suite").text("measures").text("a good result");
+    let mut table = Table::new().text("suite").text("takes").text("measures").text("a good result");
     let mut entries = Vec::new();
     for suite in diskwright_probe::suites::SUITES {
-        table.row([suite.id, suite.title, suite.good]);
-        let writes = suite.writes != diskwright_probe::suites::Writes::Never;
-        let (title, explain, good) = (suite.title, suite.explain, suite.good);
-        entries.push(json!({ "id": suite.id, "title": title, "explain": explain, "good": good, "writes": writes }));
+        let told = super::explain::suite_json(suite);
+        let time = diskwright_base::units::display(told["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
+        table.row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
+        entries.push(told);
     }
     ("suites", entries, table)
 }

@@ -3,6 +3,8 @@
 //! Reading order: `pattern` (what is asked), `draw` (the requests of a
 //! pattern), `engine` (how they reach the target), `drive` (the loops).
 
+pub mod bench;
+pub mod cached;
 pub mod circumstances;
 pub mod compare;
 pub mod device;
@@ -15,11 +17,13 @@ pub mod fill;
 pub mod guard;
 pub mod live;
 pub mod machine;
+pub mod members;
 pub mod pattern;
 pub mod profile;
 pub mod result;
 pub mod run;
 pub mod signature;
+pub mod steady;
 pub mod suites;
 pub mod tally;
 pub mod target;

@@ -163,6 +163,9 @@ pub struct Pattern {
     pub range_bytes: Option<u64>,
     /// Through the page cache, to measure it on purpose.
     pub buffered: bool,
+    /// Where buffered: what the cache holds from before stays in it.
+    #[serde(default)]
+    pub warm: bool,
     /// What makes writes durable.
     pub durable: Durable,
     /// Time before measuring.
@@ -244,6 +247,7 @@ impl Pattern {
             from_bytes: 0,
             range_bytes: None,
             buffered: false,
+            warm: false,
             durable: Durable::No,
             ramp: Duration::from_millis(500),
             lasts: Duration::from_secs(5),

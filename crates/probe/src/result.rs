@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::live::Stretch;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::{Outcome, Outcomes};
+use crate::steady;
 use crate::tally::Side;
 
 /// Latency, seconds. `None` where nothing was measured, and a percentile is
@@ -154,12 +155,19 @@ pub struct RunResult {
     pub bytes_per_interrupt: Option<f64>,
     /// Context switches of the machine, by request.
     pub context_switches_per_request: Option<f64>,
+    /// Through the page cache: bytes that the kernel read from disks meanwhile (read-ahead
+    /// included), and the share of what was read that memory answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_read_bytes: Option<f64>,
+    /// See above; 0 where read-ahead brought more than was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_memory_share: Option<f64>,
     /// Longest time without any answer while requests were outstanding, seconds.
     pub longest_silence_s: f64,
     /// What a closed loop hides: requests that were never made because others
     /// had not come back, at the run's own rate, in the longest silence.
     pub hidden_requests: Option<f64>,
-    /// Whether rate settled down (see [`is_steady`]); `None` where the run was too short to say.
+    /// Whether rate settled down (see [`steady`]); `None` where the run was too short to say.
     pub steady: Option<bool>,
     /// Requests that failed, and requests that moved less than asked.
     pub failed: u64,
@@ -327,8 +335,10 @@ pub fn result(pattern: &Pattern, outcome: &Outcome) -> RunResult {
             .map(|i| bytes_per_interrupt(bytes as f64, i * requests as f64))
             .filter(|b| b.is_finite()),
         context_switches_per_request: per_request(kernel.context_switches),
+        disk_read_bytes: outcome.disk_read_bytes.filter(|_| pattern.buffered),
+        from_memory_share: from_memory(pattern, outcome),
         longest_silence_s: silence,
-        steady: is_steady(&slices),
+        steady: steady::judge(&slices, outcome.seconds).map(|s| s.steady),
         failed: tally.failed(),
         short: tally.short,
         errors: tally.errors.iter().map(Failures::of).collect(),
@@ -407,9 +417,17 @@ pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<Ru
     let (reads, writes) = (all.tally.reads.requests, all.tally.writes.requests);
     sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
     // somebody else's answers fill the silence
-    (sum.hidden_requests, sum.steady) = (None, is_steady(&sum.slices));
+    (sum.hidden_requests, sum.steady) = (None, steady::judge(&sum.slices, sum.measured_s).map(|s| s.steady));
     runs.push(sum);
     runs
+}
+
+/// What memory answered of a buffered run's reads. The kernel's count covers
+/// the ramp, so a run with one says nothing.
+fn from_memory(pattern: &Pattern, outcome: &Outcome) -> Option<f64> {
+    let asked = outcome.tally.reads.bytes as f64;
+    let known = pattern.buffered && pattern.ramp.is_zero() && asked > 0.0;
+    outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / asked).max(0.0))
 }
 
 fn place(placement: &Placement) -> &'static str {
@@ -430,51 +448,10 @@ fn direction(side: &Side, seconds: f64) -> Option<Direction> {
     })
 }
 
-/// Parts that a run is cut into to see whether it is steady.
-const PARTS: usize = 5;
-/// Slices a run must have for that.
-const LEAST_SLICES: usize = 2 * PARTS;
-
-/// Whether a run's rate is steady by the measure that the SNIA's Solid State
-/// Storage Performance Test Specification 2.0.1 gives for rounds: over five
-/// parts the rate stays within 20 % of its mean, and a straight line through
-/// them rises or falls by at most 10 % of it.
-pub fn is_steady(slices: &[u64]) -> Option<bool> {
-    if slices.len() < LEAST_SLICES {
-        return None;
-    }
-    let length = slices.len() / PARTS;
-    // the first slices, not the last, are left over: those are the ramp's end
-    let rest = &slices[slices.len() - PARTS * length..];
-    let parts: Vec<f64> = rest.chunks(length).map(|c| c.iter().sum::<u64>() as f64).collect();
-    let mean = parts.iter().sum::<f64>() / PARTS as f64;
-    if mean <= 0.0 {
-        return Some(false);
-    }
-    let (least, most) = parts.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
-    // least squares through equally spaced points -2..2
-    let slope: f64 = parts.iter().enumerate().map(|(i, p)| (i as f64 - 2.0) * p).sum::<f64>() / 10.0;
-    Some(most - least <= 0.2 * mean && (slope * (PARTS - 1) as f64).abs() <= 0.1 * mean)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pattern::{Spread, Turn};
-
-    #[test]
-    fn steadiness_is_the_snias() {
-        assert_eq!(is_steady(&[100; 4]), None);
-        assert_eq!(is_steady(&[100; 50]), Some(true));
-        // excursion of 25 % of the mean
-        let jump: Vec<u64> = (0..50).map(|i| if i / 10 == 2 { 125 } else { 100 }).collect();
-        assert_eq!(is_steady(&jump), Some(false));
-        // within 20 %, but falling by 12 % from end to end
-        let fall: Vec<u64> = (0..50).map(|i| 1000 - i / 10 * 30).collect();
-        assert_eq!(is_steady(&fall), Some(false));
-        let slow: Vec<u64> = (0..50).map(|i| 1000 - i / 10 * 20).collect();
-        assert_eq!(is_steady(&slow), Some(true));
-    }
 
     fn outcome() -> Outcome {
         let mut tally = crate::tally::Tally::default();
@@ -513,6 +490,7 @@ mod tests {
                 from_bytes: 1 << 40,
                 range_bytes: Some(12_345_678),
                 buffered: true,
+                warm: true,
                 durable: crate::pattern::Durable::Fdatasync,
                 ramp: std::time::Duration::from_nanos(123_456_789),
                 lasts: std::time::Duration::new(3_600 * 24 * 30, 1),

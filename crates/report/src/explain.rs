@@ -68,6 +68,14 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     page.out
 }
 
+/// Anything else that explains itself: a name, a line, a paragraph and fields with their titles.
+pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style: &Style) -> String {
+    let mut page = Page::new(style, name, title);
+    page.paragraph("", text);
+    fields.iter().for_each(|(title, value)| page.field(title, value));
+    page.out
+}
+
 /// A pack: whose judgement it is, and its rules.
 pub fn pack(pack: &Pack, style: &Style) -> String {
     let mut page = Page::new(style, &pack.id, &pack.title);

@@ -2,6 +2,7 @@
 
 mod doubts;
 mod print;
+mod session;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,16 +15,12 @@ use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::device::facts;
 use diskwright_probe::document::{Document, SCHEMA};
-use diskwright_probe::error::ProbeError;
 use diskwright_probe::guard::Said;
 use diskwright_probe::machine::machine;
-use diskwright_probe::pattern::Pattern;
 use diskwright_probe::profile::{Kept, Occasion};
 use diskwright_probe::result::RunResult;
-use diskwright_probe::run::{Job, Kind, Making, run_jobs};
-use diskwright_probe::suites::{Remark, SUITES, Session, Suite, Writes, suite};
+use diskwright_probe::suites::{SUITES, Suite, Writes, suite};
 use diskwright_probe::target::{Take, Target};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{Failure, ceilings, output, when};
@@ -35,9 +32,9 @@ pub struct Arguments {
     suite: String,
     /// A block device, or a file; one that is not there is made, filled and removed
     target: PathBuf,
-    /// Time of one run
-    #[arg(long = "for", default_value = "3s", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Duration,
+    /// Time of each run, 3s where nobody says; suite `stability`: of all of it, 5m
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
     /// Time before measuring, of each run
     #[arg(long, default_value = "500ms", value_parser = ramp, value_name = "DURATION")]
     ramp: Duration,
@@ -77,6 +74,9 @@ pub struct Arguments {
     /// Suite `load`: the limit is for this percentile (0.99), not for the mean
     #[arg(long, value_name = "SHARE")]
     limit_share: Option<f64>,
+    /// Suite `stripes`: the members of the set, where the kernel does not show them
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
+    members: Vec<PathBuf>,
     /// Tell of each run how long moving so many bytes would take
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     moving: Option<u64>,
@@ -123,7 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let topology = topology::read(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.device, !target.is_device);
     let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
-    let (mut runs, found, mut failed) = measure(arguments, suite, &target, &stop);
+    let members = session::take_members(arguments, suite, &topology, &device)?;
+    let (mut runs, found, mut failed) = session::measure(arguments, suite, &target, &members, &stop);
     let mut remarks = doubts::doubts(&target, &runs);
     remarks.extend(found);
     if let Some(error) = failed.take_if(|_| runs.is_empty()) {
@@ -144,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         version: env!("CARGO_PKG_VERSION").into(),
         // a name that is no UTF-8 must not end the program
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        buffered: arguments.buffered,
+        buffered: arguments.buffered || suite.is_buffered(),
         complete: failed.is_none(),
         because: failed.as_ref().map(ToString::to_string),
         moving_bytes: arguments.moving,
@@ -188,7 +189,10 @@ fn remember(arguments: &Arguments, document: &Document, occasion: Occasion) -> K
         complete: document.complete,
         ..occasion
     };
-    ceilings::keep(&document.device, &document.runs, &occasion, arguments.anew)
+    // single requests may be a cache's answers, and members are other devices
+    let members = |r: &RunResult| r.target.is_some() || r.combines.iter().any(|c| c.ends_with("-beside"));
+    let own = document.runs.iter().filter(|r| r.place != "series" && !members(r));
+    ceilings::keep(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.anew)
 }
 
 /// Takes the target; a file that is made shows its progress.
@@ -201,8 +205,9 @@ fn take(arguments: &Arguments, suite: &Suite, stop: &Arc<AtomicBool>) -> Result<
         Writes::Always => true,
     };
     let said = Said { live: arguments.live, destroy: arguments.destroy_data_on.clone() };
-    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep, buffered: arguments.buffered };
-    let bar = bar(format!("filling {}", arguments.target.display()));
+    let buffered = arguments.buffered || suite.is_buffered();
+    let take = Take { writes, said, bytes: arguments.size, keep: arguments.keep, buffered };
+    let bar = session::bar(format!("filling {}", arguments.target.display()));
     let target = Target::take(&arguments.target, &take, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
@@ -210,70 +215,4 @@ fn take(arguments: &Arguments, suite: &Suite, stop: &Arc<AtomicBool>) -> Result<
     });
     bar.finish_and_clear();
     Ok(target?)
-}
-
-type Measured = (Vec<RunResult>, Vec<Remark>, Option<ProbeError>);
-
-fn measure(arguments: &Arguments, suite: &Suite, target: &Target, stop: &Arc<AtomicBool>) -> Measured {
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let making = Making {
-        engine: if arguments.engine == EngineName::Threads { Kind::Threads } else { Kind::Best },
-        lanes: arguments.lanes.unwrap_or(processors),
-        brake: arguments.live.then_some(arguments.brake),
-        stop: Arc::clone(stop),
-    };
-    let bar = bar(suite.id.to_owned());
-    let mut measure = |patterns: &[Pattern]| {
-        if stop.load(Ordering::Relaxed) {
-            return Err(ProbeError::Interrupted);
-        }
-        bar.set_length(1000);
-        let jobs: Vec<_> = patterns.iter().map(|pattern| Job { pattern, target, after: Duration::ZERO }).collect();
-        let names = patterns.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(" + ");
-        run_jobs(&jobs, &making, &mut |share, stretch| {
-            bar.set_position((share * 1000.0) as u64);
-            bar.set_message(format!("{names}: {}", print::progress(stretch)));
-        })
-    };
-    let mut session = Session {
-        room: target.bytes,
-        sector: target.sector,
-        writes: suite.writes != Writes::Never && (target.was_made() || arguments.destroy_data_on.is_some()),
-        lasts: arguments.lasts,
-        ramp: arguments.ramp,
-        seed: arguments.seed,
-        limit_s: arguments.limit.as_secs_f64(),
-        limit_share: arguments.limit_share,
-        buffered: arguments.buffered,
-        runs: Vec::new(),
-        remarks: Vec::new(),
-        measure: &mut measure,
-    };
-    let mut failed = None;
-    let (mut runs, mut remarks) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.repeat {
-        failed = (suite.run)(&mut session).err();
-        runs.append(&mut session.runs);
-        // the remarks of the last whole round stand
-        if failed.is_none() || remarks.is_empty() {
-            remarks = std::mem::take(&mut session.remarks);
-        }
-        if failed.is_some() {
-            break;
-        }
-    }
-    bar.finish_and_clear();
-    if failed.is_none() && stop.load(Ordering::Relaxed) {
-        failed = Some(ProbeError::Interrupted);
-    }
-    (runs, remarks, failed)
-}
-
-fn bar(prefix: String) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent} % {msg}") {
-        bar.set_style(style);
-    }
-    bar.set_prefix(prefix);
-    bar
 }

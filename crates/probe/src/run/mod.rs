@@ -59,6 +59,9 @@ pub struct Outcome {
     pub cpu_s: f64,
     /// What the kernel counted while measuring, ramp included: seconds it covers, then counts.
     pub kernel: Kernel,
+    /// Bytes that the kernel read from disks for this process, ramp included,
+    /// where somebody looked (see [`crate::bench`]).
+    pub disk_read_bytes: Option<f64>,
     /// It was stopped from outside.
     pub stopped: bool,
     /// What was done in each stretch of the measured time.

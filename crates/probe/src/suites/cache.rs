@@ -1,108 +1,236 @@
-//! Caches of the device or controller: whether they hold reads and writes, and
-//! how much.
+//! Caches of the device or controller: whether they hold reads, read ahead,
+//! hold writes, and how much.
 
-use super::{Session, Suite, Writes};
+use std::time::Duration;
+
+use super::{EACH, Session, Suite, Writes, size, words};
+use crate::bench::{Series, Step, Timed};
+use crate::draw::Dice;
 use crate::error::ProbeError;
-use crate::pattern::{Pattern, Placement};
-
-/// Ranges that are read again and again, bytes.
-const RANGES: &[u64] = &[1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30];
-/// A step down by this factor between two ranges is a cache's end.
-const STEP: f64 = 1.5;
 
 /// Caches.
 pub const CACHE: Suite = Suite {
     id: "cache",
-    title: "read cache, read-ahead and write cache, and their sizes",
-    explain: "Random 4 KiB reads within a range that grows: while it fits a cache of the device, they are quick. One \
-              stream against many: read-ahead serves one. Writes that are quicker than reads at random were taken by a \
-              write cache; a longer burst shows where it is full.",
-    good: "A write cache that takes bursts of the size your application makes; but one that is safe from power loss.",
+    title: "read cache, read-ahead and write cache of the device, and their sizes",
+    explain: "Single requests, told into hits and misses by their time. The same block again against any block: is \
+              there a cache? Three blocks in a row, a pause, then a block further on: how far did it read ahead? N \
+              places read twice: how many does it keep? A stretch read in sequence, then blocks of it: how much of one \
+              stream does it keep? Where writing is allowed, 64 KiB writes anywhere until they become slow: what was \
+              taken until then, less what went to the medium meanwhile, is the write cache. (Segments, read-ahead and \
+              write buffers are found by such hits and misses in Worthington and others, SIGMETRICS 1995.)",
+    good: "Read-ahead of some 100 KiB and more. A write cache that takes bursts of the size that your application \
+           makes, and that is safe from power loss: the suite `commit` shows what it does with a sync.",
     writes: Writes::IfAllowed,
+    time: EACH,
     run: cache,
 };
 
+/// A block that is asked for, bytes.
+const BLOCK: u32 = 4 << 10;
+/// A cache answers at least so many times faster than the medium.
+const FASTER: f64 = 2.0;
+
 fn cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let room = session.room;
-    let mut last: Option<(u64, f64)> = None;
-    let mut end: Option<u64> = None;
-    for &range in RANGES.iter().filter(|r| **r <= room) {
-        let base = session.pattern(format!("within-{range}"), Placement::Uniform, 4 << 10, 1);
-        let rate = session.run(&Pattern { range_bytes: Some(range), ..base })?.requests_per_s;
-        if let (Some((before, faster)), None) = (last, end)
-            && faster > STEP * rate
-        {
-            end = Some(before);
-        }
-        last = Some((range, rate));
+    let lasts = session.set.lasts;
+    let mut dice = Dice::new(session.set.seed, 77);
+    let again = vec![read(0); 64];
+    let hit = median(session.series("same-again", again, lasts)?.get(1..));
+    let anywhere = (0..500).map(|_| read(place(session, &mut dice))).collect();
+    let miss = median(session.series("anywhere", anywhere, lasts)?.get(..));
+    let (Some(hit), Some(miss)) = (hit, miss) else {
+        session.say("read_cache_bytes", "too few answers to judge by; measure longer with --for");
+        return Ok(());
+    };
+    if miss < FASTER * hit {
+        let (again, any) = (words(hit, "s"), words(miss, "s"));
+        let text = format!("no read cache seen: the same block again takes {again}, any block {any}");
+        session.say("read_cache_bytes", text);
+    } else {
+        let text =
+            format!("a block that the device holds in its memory; one that it does not takes {}", words(miss, "s"));
+        session.found("hit_s", hit, "s", text);
+        let limit = (hit * miss).sqrt();
+        read_ahead(session, &mut dice, limit)?;
+        places(session, &mut dice, limit, miss)?;
+        stretch(session, &mut dice, limit)?;
     }
-    match end {
-        Some(range) => session.found(
-            "read_cache_bytes",
-            range as f64,
-            "bytes",
-            "reads within this range come from a cache of the device",
-        ),
-        None => session.say("read_cache_bytes", "no read cache seen: the range makes no difference"),
-    }
-    let mut rates = Vec::new();
-    for streams in [1, 16] {
-        let base = session.pattern(format!("streams-{streams}"), Placement::Sequential { streams }, 4 << 10, 1);
-        rates.push(session.run(&base)?.requests_per_s);
-    }
-    let text = "one stream of small sequential reads against sixteen in turn: how much read-ahead of the device serves";
-    session.found("one_to_many_streams", rates[0] / rates[1], "fraction", text);
-    if session.writes { write_cache(session) } else { Ok(()) }
+    if session.set.writes { write_cache(session, &mut dice, miss) } else { Ok(()) }
 }
 
-fn write_cache(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let read = session.pattern("random-read", Placement::Uniform, 4 << 10, 1);
-    let write = Pattern { name: "random-write".into(), read_share: 0.0, ..read.clone() };
-    let reads = session.run(&read)?.requests_per_s;
-    let run = session.run(&write)?.clone();
-    let text = "random writes for each random read at depth 1; well above 1, a cache takes them";
-    session.found("write_to_read", run.requests_per_s / reads, "fraction", text);
-    // a burst ends where the rate falls to half of its beginning and stays there
-    let slices = &run.slices;
-    let lead = slices.len().min(3);
-    let first = slices[..lead].iter().sum::<u64>() as f64 / lead.max(1) as f64;
-    let full = (lead..slices.len()).find(|&at| slices[at..].iter().all(|s| (*s as f64) < first / 2.0));
-    match full {
-        Some(at) => {
-            let bytes = slices[..at].iter().sum::<u64>() as f64 * run.size_bytes;
-            session.found("write_cache_bytes", bytes, "bytes", "written before the rate fell to half and stayed there");
+fn read(offset: u64) -> Step {
+    Step { write: false, offset, length: BLOCK, pause_ns: 0 }
+}
+
+/// A block anywhere.
+fn place(session: &Session<'_>, dice: &mut Dice) -> u64 {
+    dice.below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
+}
+
+fn median(timed: Option<&[Timed]>) -> Option<f64> {
+    let mut seconds: Vec<f64> = timed?.iter().map(Timed::seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds.get(seconds.len() / 2).copied()
+}
+
+fn share_of_hits(timed: &[Timed], limit: f64) -> f64 {
+    timed.iter().filter(|t| t.seconds() < limit).count() as f64 / timed.len().max(1) as f64
+}
+
+/// Tries for each reach.
+const TRIES: usize = 4;
+/// Blocks in a row that begin a stream.
+const IN_A_ROW: u64 = 3;
+/// Time for it to read ahead, nanoseconds: a dozen rotations.
+const AHEAD_NS: u64 = 100_000_000;
+
+fn read_ahead(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(), ProbeError> {
+    let block = u64::from(BLOCK);
+    let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.set.room).collect();
+    let mut steps = Vec::new();
+    for reach in &reaches {
+        for _ in 0..TRIES {
+            let whole = IN_A_ROW * block + reach;
+            let at = dice.below((session.set.room - whole) / block) * block;
+            steps.extend((0..IN_A_ROW).map(|i| read(at + i * block)));
+            steps.push(Step { pause_ns: AHEAD_NS, ..read(at + whole - block) });
         }
-        None => session
-            .say("write_cache_bytes", "the rate of writes did not fall: no end of a write cache seen in this time"),
+    }
+    let timed = session.series("read-ahead", steps, session.set.lasts * 4)?;
+    let last: Vec<Timed> = timed.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
+    let hits = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit));
+    match reaches.iter().zip(hits).take_while(|(_, share)| *share >= 0.5).last() {
+        Some((reach, _)) if *reach > block => {
+            let text = format!(
+                "read ahead of a stream: {} on it is in memory after 0.1 s, twice that is not",
+                size(*reach as f64)
+            );
+            session.found("read_ahead_bytes", *reach as f64, "bytes", text);
+        }
+        _ => session.say("read_ahead_bytes", "no read-ahead seen: what follows a stream is not in the device's memory"),
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::tests::{MIB, on_fake, value};
-    use super::*;
-    use crate::engine::Action;
-    use crate::engine::fake::FakeDevice;
+/// Places that are read twice; a doubling each.
+const MOST_PLACES: u32 = 12;
 
-    #[test]
-    fn a_read_cache_and_a_write_cache_are_measured() {
-        // reads below 16 MiB are quick; the first 20,000 writes are, 80 MB
-        let device = || {
-            let mut written = 0u64;
-            FakeDevice::new(
-                1,
-                Box::new(move |op, _| {
-                    if op.action == Action::Write {
-                        written += u64::from(op.length);
-                        return Ok(if written < 40_000_000 { 50_000 } else { 1_000_000 });
-                    }
-                    Ok(if op.offset < 16 * MIB { 100_000 } else { 1_000_000 })
-                }),
-            )
-        };
-        let (_, remarks) = on_fake(&CACHE, 256 * MIB, device);
-        assert_eq!(value(&remarks, "read_cache_bytes"), 16.0 * MIB as f64);
-        assert!((value(&remarks, "write_cache_bytes") / 40e6 - 1.0).abs() < 0.1, "{remarks:?}");
+fn places(session: &mut Session<'_>, dice: &mut Dice, limit: f64, miss: f64) -> Result<(), ProbeError> {
+    let most = session.set.lasts * 2;
+    let mut kept = 0usize;
+    for count in (0..MOST_PLACES).map(|i| 1usize << i) {
+        if 2.0 * count as f64 * miss > most.as_secs_f64() {
+            break;
+        }
+        let all: Vec<u64> = (0..count).map(|_| place(session, dice)).collect();
+        let steps = all.iter().chain(&all).map(|at| read(*at)).collect();
+        let timed = session.series(&format!("places-{count}"), steps, most)?;
+        if share_of_hits(timed.get(count..).unwrap_or_default(), limit) < 0.9 {
+            break;
+        }
+        kept = count;
     }
+    if kept > 0 {
+        session.found(
+            "read_cache_places",
+            kept as f64,
+            "count",
+            "places all over the target that it keeps at once, at least",
+        );
+    }
+    Ok(())
+}
+
+fn stretch(session: &mut Session<'_>, dice: &mut Dice, limit: f64) -> Result<(), ProbeError> {
+    const CHUNK: u32 = 64 << 10;
+    let most = session.set.lasts * 3;
+    let (mut kept, mut ended) = (0u64, false);
+    let half = session.set.room / 2;
+    for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
+        let at = dice.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
+        let chunks = bytes / u64::from(CHUNK);
+        let mut steps: Vec<Step> =
+            (0..chunks).map(|i| Step { length: CHUNK, ..read(at + i * u64::from(CHUNK)) }).collect();
+        steps.extend((0..32).map(|_| read(at + dice.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
+        let timed = session.series(&format!("stretch-{bytes}"), steps, most)?;
+        let Some(looked) = timed.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
+        if share_of_hits(looked, limit) < 0.75 {
+            ended = true;
+            break;
+        }
+        kept = bytes;
+    }
+    let end = if ended { "twice that is not" } else { "no end of it was seen in this time" };
+    if kept > 0 {
+        let text = format!("one stream of {} is kept and read again from memory; {end}", size(kept as f64));
+        session.found("read_cache_bytes", kept as f64, "bytes", text);
+    } else {
+        session.say("read_cache_bytes", "of a stream of 64 KiB less than three quarters are kept");
+    }
+    Ok(())
+}
+
+/// Writes whose median is compared.
+const WINDOW: usize = 32;
+
+fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<(), ProbeError> {
+    const CHUNK: u64 = 64 << 10;
+    let places = session.set.room / CHUNK;
+    if places == 0 {
+        return Ok(());
+    }
+    let steps: Vec<Step> = (0..1 << 16)
+        .map(|i| Step {
+            write: true,
+            offset: dice.below(places) * CHUNK,
+            length: CHUNK as u32,
+            // the cache is empty at the beginning
+            pause_ns: if i == 0 { 500_000_000 } else { 0 },
+        })
+        .collect();
+    let buffered = session.set.buffered;
+    let most = session.set.lasts * 2 + Duration::from_millis(500);
+    let timed = session.follow(Series { name: "burst".into(), steps, buffered, durable: false, most })?;
+    let Some(first) = median(timed.get(..WINDOW)) else {
+        session.say("write_cache_bytes", "too few writes to judge by; measure longer with --for");
+        return Ok(());
+    };
+    let text = "a write of 64 KiB anywhere at the beginning of a burst, for each read of 4 KiB anywhere: well below 1 \
+                means that a cache takes writes";
+    session.found("write_to_read", first / miss, "fraction", text);
+    match full(&timed, first) {
+        Some((at, rate)) => {
+            let seconds = (timed[at].start_ns - timed[0].start_ns) as f64 * 1e-9;
+            let bytes = at as f64 * CHUNK as f64;
+            let held = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
+            let text = format!(
+                "{} were written before writes became slow, and {} of them had reached the medium by then",
+                words(bytes, "bytes"),
+                words(bytes - held, "bytes")
+            );
+            session.found("write_cache_bytes", held, "bytes", text);
+        }
+        None => {
+            let written = words(timed.len() as f64 * CHUNK as f64, "bytes");
+            let text =
+                format!("{written} were written and none became slow: no end of a write cache seen, or there is none");
+            session.say("write_cache_bytes", text);
+        }
+    }
+    Ok(())
+}
+
+/// The first write from which on writes are three times as slow as at first,
+/// by the mean of windows, and the rate from there on.
+fn full(timed: &[Timed], first: f64) -> Option<(usize, f64)> {
+    let mean = |from: usize| timed[from..from + WINDOW].iter().map(Timed::seconds).sum::<f64>() / WINDOW as f64;
+    let last = timed.len().checked_sub(2 * WINDOW)?;
+    let windows: Vec<usize> = (WINDOW..=last).step_by(WINDOW / 2).collect();
+    let slow = windows.iter().rposition(|w| mean(*w) <= 3.0 * first).map_or(0, |last| last + 1);
+    let window = *windows.get(slow)?;
+    // within the window before, the first that is slow
+    let from = window - WINDOW / 2;
+    let at = (from..window + WINDOW).find(|i| timed[*i].seconds() > 3.0 * first).unwrap_or(window);
+    let rest = timed.len() - at;
+    let seconds = (timed[timed.len() - 1].end_ns - timed[at].start_ns) as f64 * 1e-9;
+    (seconds > 0.0).then(|| (at, rest as f64 / seconds))
 }

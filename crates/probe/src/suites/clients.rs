@@ -1,13 +1,13 @@
-//! Many clients: users who think, daemons doubled until a limit, and the mixes
-//! of a file server and of a database.
+//! Many clients: users who think, daemons doubled until a limit.
 
-use super::{SEQUENTIAL, Session, Suite, Writes, best, knee};
+use super::{EACH, Session, Suite, Writes, best, knee, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::result::RunResult;
+use crate::result::{Latency, RunResult};
 
-/// Numbers of users.
-const CLIENTS: &[u32] = &[1, 2, 4, 8, 16, 32, 64, 128];
+/// Users at first, and at most; doc 002's twenty are among them.
+const USERS_FIRST: &[u32] = &[1, 2, 4, 8, 12, 20, 32, 64, 128];
+const USERS_MOST: u32 = 8192;
 /// Time that a user thinks, seconds.
 const THINK_S: f64 = 0.05;
 
@@ -15,169 +15,226 @@ const THINK_S: f64 = 0.05;
 pub const USERS: Suite = Suite {
     id: "users",
     title: "throughput and response by number of users who think",
-    explain: "Each user asks for 8 KiB at random (two reads for each write where writing is allowed), waits, thinks \
-              for 50 ms in the mean, asks again. While the device has room, throughput grows with the users; past the \
-              knee each further user only makes the others wait (doc 002's server with more and more users).",
-    good: "A knee beyond the number of users that you have.",
+    explain: "Each user asks for 8 KiB at random (two reads for each write where writing is allowed, as the 126 and 73 \
+              a second of doc 002's file server), waits, thinks for 50 ms in the mean, asks again. Doc 002's users \
+              copied some 4 MB at a time and thought for about 7 s, by the law that N users of response R and think \
+              time Z make N / (R + Z) requests a second; short thoughts show the same curve in seconds. While the \
+              device has room, throughput grows with the users; past the knee each further user only makes all others \
+              wait. Users are doubled until a doubling brings less than a tenth.",
+    good: "A knee beyond the number of users that you have: with theirs, the response is still that of one alone.",
     writes: Writes::IfAllowed,
+    time: EACH,
     run: users,
 };
 
 fn users(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let read_share = if session.writes { 2.0 / 3.0 } else { 1.0 };
-    for &users in CLIENTS {
+    let read_share = if session.set.writes { 2.0 / 3.0 } else { 1.0 };
+    let mut last: Option<(u32, f64)> = None;
+    let mut saturated = false;
+    let more = (8..=13).map(|power| 1 << power).take_while(|u| *u <= USERS_MOST);
+    for users in USERS_FIRST.iter().copied().chain(more) {
         let base = session.pattern(format!("users-{users}"), Placement::Uniform, 8 << 10, 1);
         let pace = Pace::Users { users, think_s: THINK_S, random: true };
-        session.run(&Pattern { pace, read_share, ..base })?;
+        let rate = session.run(&Pattern { pace, read_share, ..base })?.requests_per_s;
+        if let Some((before, slower)) = last {
+            // what this step would bring to a device with room, and a tenth of it
+            let ideal = f64::from(users) / f64::from(before) - 1.0;
+            saturated = rate / slower - 1.0 < 0.1 * ideal;
+        }
+        last = Some((users, rate));
+        if saturated && users >= 32 {
+            break;
+        }
     }
-    if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (users, rate) = (f64::from(at.users.unwrap_or(0)), at.requests_per_s);
-        session.found(
-            "knee_users",
-            users,
-            "count",
-            format!("users that reach 90 % of the most ({rate:.0} requests a second)"),
-        );
-    }
-    // the law of the knee: N* = (R(1) + Z) / D, where D is the time by request at saturation
-    if let (Some(first), Some(most)) = (session.runs[0].latency_s.mean, best(&session.runs, |r| r.requests_per_s)) {
-        let bound = (first + THINK_S) * most.requests_per_s;
-        let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978)";
-        session.found("asymptotic_users", bound, "count", text);
-    }
+    tell_users(session, saturated);
     Ok(())
+}
+
+fn tell_users(session: &mut Session<'_>, saturated: bool) {
+    let Some(most) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
+    if saturated {
+        if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
+            let (users, rate) = (f64::from(at.users.unwrap_or(0)), words(at.requests_per_s, "per_s"));
+            session.found("knee_users", users, "count", format!("users that reach 90 % of the most ({rate})"));
+        }
+        // the law of the knee: N* = (R(1) + Z) / D, where D is the time by request at saturation
+        if let Some(first) = session.runs[0].latency_s.mean {
+            let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): room for so many";
+            session.found("asymptotic_users", (first + THINK_S) * most, "count", text);
+        }
+    } else {
+        let users = session.runs.last().and_then(|r| r.users).unwrap_or(0);
+        let text = format!("throughput still grows with {users} users: no knee seen, the device has room for more");
+        session.say("knee_users", text);
+    }
+    let twenty = session.runs.iter().find(|r| r.users == Some(20)).and_then(|r| r.latency_s.mean);
+    if let (Some(twenty), Some(one)) = (twenty, session.runs[0].latency_s.mean) {
+        let text = format!("response with doc 002's 20 users; one alone waits {}", words(one, "s"));
+        session.found("response_20_s", twenty, "s", text);
+    }
 }
 
 /// Most daemons that are tried.
 const MOST_DAEMONS: u32 = 4096;
+/// Runs between the last doubling within the limit and the first beyond it.
+const HALVINGS: u32 = 4;
 
 /// The CTO Labs load benchmark, doc 004.
 pub const LOAD: Suite = Suite {
     id: "load",
     title: "daemons doubled until the response passes a limit (100 ms)",
     explain: "Each daemon asks for 8 KiB at random, one request after another without a pause; their number doubles \
-              until the mean response, or the percentile named by --limit-share, passes the limit. Doc 004 calls 100 \
-              ms the most that users bear, and plots I/Os a second up to there.",
-    good: "More I/Os a second at the limit than the application asks for at its busiest, with a margin.",
+              until the mean response, or the percentile named by --limit-share, passes --limit. Then it is narrowed \
+              down between the last two in four steps. Doc 004 calls 100 ms the most that users bear, and plots I/Os \
+              a second up to there: one subsystem reached 7,000 a second with 700 daemons, another 6,000 with three.",
+    good: "More I/Os a second at the limit than the application asks for at its busiest, with a margin; and most of \
+           them with few daemons.",
     writes: Writes::Never,
+    time: EACH,
     run: load,
 };
 
+/// The percentiles that a limit can be for.
+fn response(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeError> {
+    let known = [
+        (0.5, latency.p50),
+        (0.95, latency.p95),
+        (0.99, latency.p99),
+        (0.999, latency.p999),
+        (0.9999, latency.p9999),
+        (0.99999, latency.p99999),
+    ];
+    let Some(share) = share else { return Ok(latency.mean) };
+    known.iter().find(|(s, _)| (s - share).abs() < 1e-9).map(|(_, value)| *value).ok_or_else(|| ProbeError::Pattern {
+        name: "load".into(),
+        because: format!(
+            "a limit can be for 0.5, 0.95, 0.99, 0.999, 0.9999 or 0.99999 of the answers, not for {share}"
+        ),
+    })
+}
+
 fn load(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let (limit, share) = (session.limit_s, session.limit_share);
-    let response = move |run: &RunResult| match share {
-        None => run.latency_s.mean,
-        Some(share) if share >= 0.999 => run.latency_s.p999,
-        Some(share) if share >= 0.99 => run.latency_s.p99,
-        Some(share) if share >= 0.95 => run.latency_s.p95,
-        Some(_) => run.latency_s.p50,
-    };
-    let mut daemons = 1;
-    let mut within: Option<(f64, f64)> = None;
-    while daemons <= MOST_DAEMONS {
-        let pattern = session.pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
-        let run = session.run(&pattern)?;
-        match response(run) {
-            Some(seconds) if seconds <= limit => within = Some((f64::from(daemons), run.requests_per_s)),
-            _ => break,
+    response(&Latency::default(), session.set.limit_share)?;
+    let (mut daemons, mut within, mut beyond) = (1, None, None);
+    while daemons <= MOST_DAEMONS && beyond.is_none() {
+        match is_within(session, daemons)? {
+            Some((true, rate)) => within = Some((daemons, rate)),
+            Some((false, _)) => beyond = Some(daemons),
+            None => return Ok(()),
         }
         daemons *= 2;
     }
-    let what = share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0));
-    match within {
-        Some((daemons, rate)) => {
-            let text = format!("requests a second with a {what} of at most {limit} s");
-            session.found("requests_per_s_at_limit", rate, "per_s", text);
-            session.found("daemons_at_limit", daemons, "count", "daemons that gave it, the last of the doublings");
+    if let (Some((mut low, _)), Some(mut high)) = (within, beyond) {
+        for _ in 0..HALVINGS {
+            let middle = low.midpoint(high);
+            if middle == low || middle == high {
+                break;
+            }
+            match is_within(session, middle)? {
+                Some((true, rate)) => (low, within) = (middle, Some((middle, rate))),
+                Some((false, _)) => high = middle,
+                None => break,
+            }
         }
-        None => session.say("requests_per_s_at_limit", format!("one daemon alone has a {what} above {limit} s")),
+        beyond = Some(high);
     }
+    tell_load(session, within, beyond);
     Ok(())
 }
 
-/// A file server's mix.
-pub const NETBENCH_MIX: Suite = Suite {
-    id: "netbench-mix",
-    title: "a file server's mix by number of clients",
-    explain: "Requests of 512 B to 64 KiB, mostly small, two of three reads, a fifth of the place asked for most of \
-              the time (Zipf), by 1 to 60 clients. Doc 001 ran NetBench 5.0's Disk Mix with up to 60 clients but does \
-              not print what is in it: sizes and shares here are this program's own stand-in for office file service.",
-    good: "Throughput that is still rising at the number of clients that you have.",
-    writes: Writes::IfAllowed,
-    run: |session| {
-        let sizes = vec![(512, 0.1), (4 << 10, 0.4), (8 << 10, 0.2), (16 << 10, 0.1), (32 << 10, 0.1), (64 << 10, 0.1)];
-        let sector = session.sector;
-        let sizes: Vec<_> =
-            sizes.into_iter().filter(|(s, _)| session.buffered || u64::from(*s) % sector == 0).collect();
-        let read_share = if session.writes { 2.0 / 3.0 } else { 1.0 };
-        for users in [1, 4, 12, 28, 44, 60] {
-            let base = session.pattern(format!("clients-{users}"), Placement::Zipf { theta: 0.9 }, 4 << 10, 1);
-            let pace = Pace::Users { users, think_s: 0.01, random: true };
-            session.run(&Pattern { pace, read_share, sizes: sizes.clone(), align_bytes: sector.max(4096), ..base })?;
-        }
-        if let Some((users, rate)) =
-            best(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s))
-        {
-            session.found(
-                "most_bytes_per_s",
-                rate,
-                "bytes_per_s",
-                format!("the most throughput, with {users} clients"),
-            );
-        }
-        Ok(())
-    },
-};
+fn what(session: &Session<'_>) -> String {
+    session.set.limit_share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0))
+}
 
-/// SQL Server's two ways of asking, doc 000 and doc 004.
-pub const SQL: Suite = Suite {
-    id: "sql",
-    title: "a database's reads: 8 KiB at random, 64 KiB in sequence, by outstanding limit",
-    explain: "SQL Server reads pages of 8 KiB at random for lookups and extents of 64 KiB in sequence for scans, and \
-              limits how many it has outstanding; 1 to 512 here. It shows where raising that limit stops to pay.",
-    good: "Scans near diskmax at a low limit; lookups that rise until the spindles or channels are all at work.",
-    writes: Writes::Never,
-    run: |session| {
-        for (name, placement, size) in [("lookup", Placement::Uniform, 8 << 10), ("scan", SEQUENTIAL, 64 << 10)] {
-            let from = session.runs.len();
-            for depth in [1, 4, 16, 64, 256, 512] {
-                let pattern = session.pattern(format!("{name}-{depth}"), placement.clone(), size, depth);
-                session.run(&pattern)?;
-            }
-            if let Some(at) = knee(&session.runs[from..], 0.9, |r| r.requests_per_s) {
-                let depth = f64::from(at.depth.unwrap_or(0));
-                session.found(
-                    &format!("{name}_limit"),
-                    depth,
-                    "requests",
-                    format!("outstanding limit that gives {name}s 90 % of the most"),
-                );
-            }
+/// Runs so many daemons: whether their response is within the limit, and
+/// their rate; `None`, and said, where there were too few answers to know.
+fn is_within(session: &mut Session<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
+    let pattern = session.pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
+    let run: RunResult = session.run(&pattern)?.clone();
+    match response(&run.latency_s, session.set.limit_share)? {
+        Some(seconds) => Ok(Some((seconds <= session.set.limit_s, run.requests_per_s))),
+        None => {
+            let text = format!(
+                "too few answers with {daemons} daemons to tell their {}; measure longer with --for",
+                what(session)
+            );
+            session.say("requests_per_s_at_limit", text);
+            Ok(None)
         }
-        Ok(())
-    },
-};
+    }
+}
+
+fn tell_load(session: &mut Session<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
+    let (what, limit) = (what(session), words(session.set.limit_s, "s"));
+    let Some((daemons, rate)) = within else {
+        session.say("requests_per_s_at_limit", format!("one daemon alone has a {what} above {limit}"));
+        return;
+    };
+    let end = match beyond {
+        Some(beyond) => format!("{beyond} are too many"),
+        None => format!("more than {MOST_DAEMONS} are not tried"),
+    };
+    let text = format!("requests a second with a {what} of at most {limit}");
+    session.found("requests_per_s_at_limit", rate, "per_s", text);
+    session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons gave that; {end}"));
+    if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
+        let (few, most) = (f64::from(at.depth.unwrap_or(0)), words(at.requests_per_s, "per_s"));
+        session.found("knee_daemons", few, "count", format!("daemons already give nine tenths of the most ({most})"));
+    }
+}
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{MIB, on_fake, value};
+    use std::time::Duration;
+
+    use super::super::Settings;
+    use super::super::tests::{MIB, on_fake, on_places, settings, value};
     use super::*;
+    use crate::bench::Dry;
     use crate::engine::fake::FakeDevice;
 
     #[test]
     fn load_stops_at_the_limit() {
-        // one server of 10 ms: n daemons wait n x 10 ms, so 8 are within 100 ms and 16 are not
-        let (runs, remarks) = on_fake(&LOAD, 64 * MIB, || FakeDevice::steady(1, 10_000_000));
-        assert_eq!(value(&remarks, "daemons_at_limit"), 8.0);
-        assert!((value(&remarks, "requests_per_s_at_limit") - 100.0).abs() < 1.0);
-        assert_eq!(runs.len(), 5);
+        // one server of 9 ms: n daemons wait n x 9 ms, so 11 are within 100 ms and 12 are not
+        let (runs, remarks) = on_fake(&LOAD, 64 * MIB, || FakeDevice::steady(1, 9_000_000));
+        assert_eq!(value(&remarks, "daemons_at_limit"), 11.0);
+        assert!((value(&remarks, "requests_per_s_at_limit") - 111.0).abs() < 1.0);
+        // 1 2 4 8 16, then 12 10 11
+        assert_eq!(runs.len(), 8);
+        assert_eq!(value(&remarks, "knee_daemons"), 1.0);
+    }
+
+    #[test]
+    fn load_of_a_device_that_never_passes_the_limit_ends() {
+        let short = Settings { lasts: Duration::from_millis(300), ..settings(64 * MIB) };
+        let (runs, remarks) = on_places(&LOAD, short, |_| FakeDevice::steady(16, 200_000));
+        assert_eq!((runs.len(), value(&remarks, "daemons_at_limit")), (13, 4096.0));
+        assert!(remarks.iter().any(|r| r.text.contains("more than 4096 are not tried")), "{remarks:?}");
+    }
+
+    #[test]
+    fn a_percentile_that_is_not_kept_is_refused() {
+        let mut dry = Dry::default();
+        let set = Settings { limit_share: Some(0.9), ..settings(64 * MIB) };
+        let said = (LOAD.run)(&mut Session::new(set, &mut dry)).unwrap_err().to_string();
+        assert!(said.contains("0.95") && said.contains("not for 0.9"), "{said}");
+        assert_eq!(dry.runs, 0);
     }
 
     #[test]
     fn users_meet_the_asymptotes() {
         // D = 5 ms at one server, Z = 50 ms: N* = 11
-        let (_, remarks) = on_fake(&USERS, 64 * MIB, || FakeDevice::steady(1, 5_000_000));
+        let (runs, remarks) = on_fake(&USERS, 64 * MIB, || FakeDevice::steady(1, 5_000_000));
         assert!((value(&remarks, "asymptotic_users") - 11.0).abs() < 0.6, "{remarks:?}");
-        assert_eq!(value(&remarks, "knee_users"), 16.0);
+        assert_eq!(value(&remarks, "knee_users"), 12.0);
+        assert_eq!(runs.last().unwrap().users, Some(32));
+    }
+
+    #[test]
+    fn users_of_a_device_with_room_have_no_knee() {
+        let short =
+            Settings { lasts: Duration::from_millis(300), ramp: Duration::from_millis(100), ..settings(64 * MIB) };
+        let (_, remarks) = on_places(&USERS, short, |_| FakeDevice::steady(32, 100_000));
+        assert!(remarks.iter().any(|r| r.id == "knee_users" && r.text.contains("no knee")), "{remarks:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The profile of a device in about a minute: the ceilings that diagnosis
 //! judges by.
 
-use super::{SEQUENTIAL, Session, Suite, Writes, best};
+use super::{EACH, SEQUENTIAL, Session, Suite, Writes, best};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
@@ -9,19 +9,21 @@ use crate::pattern::{Pattern, Placement};
 pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
-    explain: "Random 4 KiB reads at depths 1, 4, 16 and 64, sequential 64 KiB and 1 MiB reads, and the same writes and \
-              a commit where writing is allowed. The most it did is remembered as the device's ceiling, and `why` \
-              judges saturation against it from then on.",
+    explain: "Random 4 KiB reads at depths 1, 4, 16, 64 and 256, sequential 64 KiB and 1 MiB reads, and the same \
+              writes and a commit where writing is allowed: 15 runs, or 7. The most it did is remembered as the \
+              device's ceiling, and `why` judges saturation against it from then on.",
     good: "It depends on the device: what matters is that today's is as good as last month's.",
     writes: Writes::IfAllowed,
+    time: EACH,
     run: quick,
 };
 
 fn quick(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    let directions: &[(&str, f64)] = if session.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
+    let directions: &[(&str, f64)] =
+        if session.set.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
     for &(name, read_share) in directions {
         let from = session.runs.len();
-        for depth in [1, 4, 16, 64] {
+        for depth in [1, 4, 16, 64, 256] {
             let base = session.pattern(format!("random-{name}-4k-depth-{depth}"), Placement::Uniform, 4 << 10, depth);
             session.run(&Pattern { read_share, ..base })?;
         }
@@ -44,7 +46,7 @@ fn quick(session: &mut Session<'_>) -> Result<(), ProbeError> {
             session.found(&format!("{name}_s"), seconds, "s", format!("one random 4 KiB {name} alone"));
         }
     }
-    if session.writes {
+    if session.set.writes {
         let base = session.pattern("commit", SEQUENTIAL, 4 << 10, 1);
         let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durable::Fdatasync, ..base };
         if let Some(seconds) = session.run(&commit)?.latency_s.mean {

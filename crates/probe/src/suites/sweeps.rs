@@ -1,8 +1,9 @@
 //! Sweeps of one quantity, to find the knee.
 
-use super::{Session, Suite, Writes, best, knee};
+use super::{EACH, Session, Suite, Writes, best, size, words};
 use crate::error::ProbeError;
 use crate::pattern::Placement;
+use crate::result::RunResult;
 
 /// Depths, 1 to 256.
 const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -16,26 +17,64 @@ pub const DEPTH: Suite = Suite {
     good: "A knee at the number of channels or spindles behind the device. Past the knee more outstanding requests buy \
            latency and nothing else.",
     writes: Writes::Never,
+    time: EACH,
     run: depth,
 };
 
+/// Depths between two doublings that are tried to find the knee.
+const HALVINGS: u32 = 3;
+
 fn depth(session: &mut Session<'_>) -> Result<(), ProbeError> {
-    for &depth in DEPTHS {
+    let rate = |session: &mut Session<'_>, depth: u32| -> Result<f64, ProbeError> {
         let pattern = session.pattern(format!("depth-{depth}"), Placement::Uniform, 4 << 10, depth);
-        session.run(&pattern)?;
+        Ok(session.run(&pattern)?.requests_per_s)
+    };
+    for &depth in DEPTHS {
+        rate(session, depth)?;
     }
-    if let Some(at) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (depth, rate) = (f64::from(at.depth.unwrap_or(0)), at.requests_per_s);
-        let text = format!("outstanding requests that reach 90 % of the most ({rate:.0} a second there)");
-        session.found("knee_depth", depth, "requests", text);
+    let most = best(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+    // between the last doubling that falls short and the first that does not
+    let knee_at = |session: &Session<'_>| {
+        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE * most);
+        runs.filter_map(|r| r.depth).min().unwrap_or(1)
+    };
+    let mut high = knee_at(session);
+    let mut low = DEPTHS.iter().copied().filter(|d| *d < high).max().unwrap_or(high);
+    for _ in 0..HALVINGS {
+        let middle = low.midpoint(high);
+        if middle == low || middle == high {
+            break;
+        }
+        if rate(session, middle)? >= KNEE * most { high = middle } else { low = middle }
     }
-    if let Some(rate) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) {
-        session.found("requests_per_s", rate, "per_s", "the most random 4 KiB reads a second");
-        let single = session.runs[0].requests_per_s;
-        let text = "how many requests the device serves at once: the most against one at a time";
-        session.found("parallelism", rate / single, "count", text);
-    }
+    session.runs.sort_by_key(|r| r.depth);
+    tell_depth(session, high, most);
     Ok(())
+}
+
+/// Share of the most from which on deeper queues buy little.
+const KNEE: f64 = 0.9;
+
+fn tell_depth(session: &mut Session<'_>, knee: u32, most: f64) {
+    let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
+    let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
+    let at = session.runs.iter().find(|r| r.depth == Some(knee));
+    let rate = at.map_or(0.0, |r| r.requests_per_s);
+    let text = format!("outstanding requests that reach 90 % of the most ({} there)", words(rate, "per_s"));
+    session.found("knee_depth", f64::from(knee), "requests", text);
+    session.found("requests_per_s", most, "per_s", "the most random 4 KiB reads a second");
+    let text = "how many requests the device serves at once: the most against one at a time";
+    session.found("parallelism", most / single.0, "count", text);
+    if let (Some(one), Some(deep)) = (single.1, deepest) {
+        let text = format!("what 256 outstanding requests make of the response of one alone, {}", words(one, "s"));
+        session.found("deepest_s", deep, "s", text);
+    }
+    if knee == DEPTHS[DEPTHS.len() - 1] {
+        session.say(
+            "knee_beyond",
+            "throughput still grew at the deepest queue: the device, or the processor, has no knee up to there",
+        );
+    }
 }
 
 /// Record sizes, finely.
@@ -47,6 +86,7 @@ pub const RECORD_SIZES: Suite = Suite {
               records waste requests, larger ones waste little.",
     good: "A straight line of time over size. A bend is a limit on the size of a request, or read-ahead.",
     writes: Writes::Never,
+    time: EACH,
     run: record_sizes,
 };
 
@@ -56,7 +96,7 @@ fn record_sizes(session: &mut Session<'_>) -> Result<(), ProbeError> {
     for size in session.sizes(&wanted) {
         let mut pattern = session.pattern(format!("size-{size}"), Placement::Uniform, size, 1);
         // every size starts at the same places
-        pattern.align_bytes = session.sector.max(4096);
+        pattern.align_bytes = session.set.sector.max(4096);
         session.run(&pattern)?;
     }
     if let Some((fixed, per_byte)) =
@@ -64,11 +104,35 @@ fn record_sizes(session: &mut Session<'_>) -> Result<(), ProbeError> {
     {
         session.found("request_s", fixed, "s", "time that a request takes whatever its size");
         session.found("rate_bytes_per_s", 1.0 / per_byte, "bytes_per_s", "rate at which its bytes follow");
-        session.found("knee_bytes", fixed / per_byte, "bytes", "size at which both take the same time");
+        let both = fixed / per_byte;
+        session.found(
+            "knee_bytes",
+            both,
+            "bytes",
+            format!("size at which both take the same time, about {}", size(both)),
+        );
+        bend(session, fixed, per_byte);
     } else {
         session.say("knee_bytes", "time does not grow with size: no knee");
     }
     Ok(())
+}
+
+/// A size off the line by more than this is told, shares of the line.
+const OFF: f64 = 0.2;
+
+/// Names the size that lies farthest off the line, where that is far.
+fn bend(session: &mut Session<'_>, fixed: f64, per_byte: f64) {
+    let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
+    let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
+    if let Some((at, off)) = all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF) {
+        let way = if off > 0.0 { "slower" } else { "quicker" };
+        let text = format!(
+            "off the line: reads of {} are that much {way}; a limit on sizes, read-ahead, or others at work",
+            size(at)
+        );
+        session.found("off_the_line", off.abs(), "fraction", text);
+    }
 }
 
 /// A straight line through points, each weighted by 1 / y squared, so that its

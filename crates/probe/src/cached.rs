@@ -1,0 +1,99 @@
+//! The page cache around a buffered run: emptied of the target before it, and
+//! asked afterwards how much it answered itself.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::Advice;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use crate::error::ProbeError;
+use crate::target::Target;
+
+/// Places that are looked at to see what is cached.
+const SAMPLES: u64 = 64;
+
+/// Bytes that the kernel read from disks for this process so far; `None`
+/// where the kernel does not count them (no task I/O accounting).
+pub fn read_from_disk() -> Option<f64> {
+    let text = fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
+}
+
+/// Takes a target's pages out of the page cache: what is dirty is written
+/// first, because dirty pages stay.
+///
+/// # Errors
+/// When the target cannot be opened or written back.
+pub fn empty(target: &Target) -> Result<(), ProbeError> {
+    let file = target.open(false, true, false)?;
+    rustix::fs::fdatasync(&file).map_err(|e| ProbeError::io(&target.name, "its dirty pages cannot be written", e))?;
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
+        .map_err(|e| ProbeError::io(&target.name, "its pages cannot be dropped from the cache", e))
+}
+
+/// The share of a target that the page cache holds, from a sample of its
+/// pages: a read that may not wait is answered from memory or not at all.
+/// `None` where the filesystem does not know such reads.
+pub fn share(target: &Target) -> Option<f64> {
+    let file = target.open(false, true, false).ok()?;
+    let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
+    let mut seen = 0.0;
+    let mut held = 0.0;
+    for at in (0..SAMPLES).map(|i| i * step).take_while(|at| at + 512 <= target.bytes) {
+        seen += 1.0;
+        held += f64::from(u8::from(is_held(file.as_fd(), at)?));
+    }
+    (seen > 0.0).then(|| held / seen)
+}
+
+fn is_held(file: BorrowedFd<'_>, at: u64) -> Option<bool> {
+    let mut buffer = [0; 512];
+    match preadv2(file, &mut [std::io::IoSliceMut::new(&mut buffer)], at, ReadWriteFlags::NOWAIT) {
+        Ok(_) => Some(true),
+        Err(Errno::AGAIN) => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Bytes of dirty pages at which the kernel begins to write them back, and at
+/// which it stops writers, as it computes both from `vm.dirty_*` and the
+/// memory that can be had now; `None` where it does not show them.
+pub fn dirty_limits() -> Option<(f64, f64)> {
+    limits(&fs::read_to_string("/proc/vmstat").ok()?, rustix::param::page_size() as f64)
+}
+
+fn limits(vmstat: &str, page: f64) -> Option<(f64, f64)> {
+    let of = |name: &str| {
+        let line = vmstat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
+        line.trim().parse::<f64>().ok().map(|pages| pages * page)
+    };
+    Some((of("nr_dirty_background_threshold")?, of("nr_dirty_threshold")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Take;
+
+    #[test]
+    fn dirty_limits_come_in_pages() {
+        let text = "nr_free_pages 5\nnr_dirty 7\nnr_dirty_threshold 1000\nnr_dirty_background_threshold 500\n";
+        assert_eq!(limits(text, 4096.0), Some((500.0 * 4096.0, 1000.0 * 4096.0)));
+        assert_eq!(limits("nr_dirty 7\n", 4096.0), None);
+        assert_eq!(limits("nr_dirty_threshold x\nnr_dirty_background_threshold 1\n", 4096.0), None);
+    }
+
+    #[test]
+    fn a_real_file_leaves_the_cache_and_comes_back() {
+        let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("cached.dat");
+        fs::write(&path, vec![7; 4 << 20]).unwrap();
+        let target = Target::take(&path, &Take { buffered: true, ..Take::default() }, &mut |_, _| true).unwrap();
+        let Some(before) = share(&target) else { return eprintln!("skipped: no reads without waiting here") };
+        assert!(before > 0.9, "{before}");
+        empty(&target).unwrap();
+        let after = share(&target).unwrap();
+        assert!(after < 0.2, "{after}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The seek curve: a + b sqrt(d) while the arm speeds up and slows down,
+//! c + e d where it coasts (Ruemmler and Wilkes, "An introduction to disk
+//! drive modeling", IEEE Computer 27(3), 1994).
+
+/// A curve of two parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Curve {
+    /// Constant of the short distances.
+    pub a: f64,
+    /// Factor of the square root.
+    pub b: f64,
+    /// Constant of the long distances.
+    pub c: f64,
+    /// Factor of the distance.
+    pub e: f64,
+    /// Distance from which on the line holds.
+    pub bend: f64,
+}
+
+impl Curve {
+    /// Its value at a distance.
+    pub fn at(&self, distance: f64) -> f64 {
+        if distance < self.bend { self.a + self.b * distance.sqrt() } else { self.c + self.e * distance }
+    }
+}
+
+/// Points that each part needs.
+const LEAST: usize = 3;
+
+/// Fits the curve to points in order of distance, at the bend where the
+/// squared relative errors are least; `None` with fewer than six points.
+pub fn fit(points: &[(f64, f64)]) -> Option<Curve> {
+    let weigh = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
+    (LEAST..=points.len().checked_sub(LEAST)?)
+        .filter_map(|cut| {
+            let (short, long) = points.split_at(cut);
+            let (a, b, left) = line(short.iter().map(|&(d, y)| (d.sqrt(), y, weigh(y))))?;
+            let (c, e, right) = line(long.iter().map(|&(d, y)| (d, y, weigh(y))))?;
+            let bend = (short[cut - 1].0 * long[0].0).sqrt();
+            Some((left + right, Curve { a, b, c, e, bend }))
+        })
+        .min_by(|x, y| x.0.total_cmp(&y.0))
+        .map(|found| found.1)
+}
+
+/// A straight line through weighted points (x, y, weight): constant, slope,
+/// and the squares that are left.
+fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64, f64)> {
+    let sum = |of: fn(f64, f64) -> f64| points.clone().map(|(x, y, w)| w * of(x, y)).sum::<f64>();
+    let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
+    let below = one * xx - x * x;
+    if below <= 0.0 {
+        return None;
+    }
+    let slope = (one * xy - x * y) / below;
+    let constant = (y - slope * x) / one;
+    let left = points.map(|(x, y, w)| w * (y - constant - slope * x).powi(2)).sum();
+    Some((constant, slope, left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_of_two_parts_is_found_again() {
+        // the HP C2200A of Ruemmler and Wilkes: 3.45 + 0.597 sqrt(d) ms below 616 cylinders, 10.8 + 0.012 d above
+        let truth = |d: f64| if d < 616.0 { 3.45 + 0.597 * d.sqrt() } else { 10.8 + 0.012 * d };
+        let distances = [2.0, 5.0, 10.0, 30.0, 80.0, 200.0, 400.0, 580.0, 700.0, 900.0, 1100.0, 1400.0];
+        let points: Vec<(f64, f64)> = distances.iter().map(|&d| (d, truth(d))).collect();
+        let found = fit(&points).unwrap();
+        assert!((found.a - 3.45).abs() < 1e-6 && (found.b - 0.597).abs() < 1e-6, "{found:?}");
+        assert!((found.c - 10.8).abs() < 1e-6 && (found.e - 0.012).abs() < 1e-6, "{found:?}");
+        assert!((580.0..700.0).contains(&found.bend));
+        assert_eq!(fit(&points[..5]), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! Mechanics: how long the arm needs, how fast the platter turns, how the
+//! zones differ. On flash, and on anything behind a cache that answers before
+//! the medium does, it says that it saw none.
+
+mod curve;
+mod rotation;
+
+use std::time::Duration;
+
+use super::{SEQUENTIAL, Session, Suite, Writes, words};
+use crate::bench::Step;
+use crate::draw::Dice;
+use crate::error::ProbeError;
+use crate::pattern::Pattern;
+
+use curve::fit;
+pub use rotation::ROTATION;
+
+/// Ways of the arm, shares of the whole stroke.
+const DISTANCES: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.333, 0.5, 0.7, 0.95];
+/// The distance whose time is called the average seek: two places drawn at
+/// random are a third of the stroke apart in the mean.
+const THIRD: f64 = 1.0 / 3.0;
+/// Requests of one distance at most.
+const REQUESTS: usize = 1000;
+/// Each request is drawn from so many bytes behind its place, so that every
+/// angle of the platter is as likely: more than most tracks hold.
+const SPREAD: u64 = 4 << 20;
+/// Places whose rate is measured.
+const ZONES: u64 = 12;
+/// Neighbouring places belong to one zone where their rates differ by less.
+const SAME_ZONE: f64 = 0.02;
+
+/// Seek time by distance, and zones.
+pub const SEEK_CURVE: Suite = Suite {
+    id: "seek-curve",
+    title: "seek time by distance, and the rate of each zone",
+    explain: "First 64 KiB reads in sequence at twelve places: outer tracks hold more, so a turning disk is fastest at \
+              its beginning, and the rates tell how much of the arm's way lies between two blocks. Then single sectors \
+              a fixed share of that way apart. A request's time is seek, a wait for the sector that is anything up to \
+              a rotation, and the request's own cost; so the fastest of many is the seek (after Worthington, Ganger, \
+              Patt and Wilkes, SIGMETRICS 1995, who take the shortest time between two requests). Through the points \
+              goes the usual curve: a + b times the square root of short distances, c + e times long ones (Ruemmler \
+              and Wilkes, 1994).",
+    good: "On a turning disk under 2 ms to the next track, 8 to 10 ms for a third of the way and less than 20 ms for \
+           all of it (half of that at 15,000 rpm), and outer zones up to twice as fast as inner ones. On flash it is \
+           flat, and says so.",
+    writes: Writes::Never,
+    time: super::EACH,
+    run: seek_curve,
+};
+
+fn seek_curve(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let stroke = zones(session)?;
+    let own = own_cost(session)?;
+    let mut points = Vec::new();
+    let mut spreads = Vec::new();
+    let (mut cached, mut all) = (0, 0);
+    let least = (4 * SPREAD) as f64 / session.set.room as f64;
+    for &share in DISTANCES.iter().filter(|d| **d >= least) {
+        let steps = walk(session, &stroke, share);
+        let timed = session.series(&format!("distance-{share}"), steps, session.set.lasts)?;
+        // the first has come from anywhere; what is as quick as a cache came from one
+        let mut taken: Vec<f64> =
+            timed.iter().skip(1).map(|t| t.seconds()).filter(|s| own.is_none_or(|own| *s > 2.0 * own)).collect();
+        all += timed.len().saturating_sub(1);
+        cached += timed.len().saturating_sub(1) - taken.len();
+        taken.sort_by(f64::total_cmp);
+        if let Some((fastest, width)) = ends(&taken) {
+            points.push((share, fastest - own.unwrap_or(0.0)));
+            spreads.push(width);
+        }
+    }
+    match own.filter(|_| all > 0 && cached * 2 > all) {
+        Some(own) => {
+            let text = format!(
+                "no mechanical behaviour seen: reads anywhere take no longer than the same sector again ({})",
+                words(own, "s")
+            );
+            session.say("seek_third_s", text);
+        }
+        None => tell(session, &points, &spreads),
+    }
+    Ok(())
+}
+
+/// Places where the arm is, as a share of its way, against bytes: a rotation
+/// always takes as long, so a place's rate is what a track holds there, and
+/// the tracks of a stretch are its bytes over its rate.
+struct Stroke {
+    /// Bytes of one part.
+    part: f64,
+    /// Share of the way before each part, and 1 at the end.
+    before: Vec<f64>,
+}
+
+impl Stroke {
+    fn new(rates: &[f64], room: u64) -> Stroke {
+        let whole: f64 = rates.iter().map(|r| 1.0 / r).sum();
+        let mut before = vec![0.0];
+        for rate in rates {
+            before.push(before[before.len() - 1] + 1.0 / rate / whole);
+        }
+        Stroke { part: room as f64 / rates.len() as f64, before }
+    }
+
+    /// The byte at a share of the way.
+    fn byte(&self, share: f64) -> f64 {
+        let last = self.before.len() - 2;
+        let at = self.before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
+        let (low, high) = (self.before[at], self.before[at + 1]);
+        (at as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part
+    }
+}
+
+/// The rate at each of the places, and the arm's way that follows from them.
+fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
+    let room = session.set.room;
+    let part = room / ZONES / (64 << 10) * (64 << 10);
+    if part < 64 << 10 {
+        return Ok(Stroke::new(&[1.0], room));
+    }
+    let from = session.runs.len();
+    for zone in 0..ZONES {
+        let base = session.pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
+        session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
+    }
+    let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s.max(1.0)).collect();
+    let (first, last) = (rates[0], rates[rates.len() - 1]);
+    let found = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
+    let text = format!(
+        "throughput at the beginning ({}) against that at the end ({})",
+        words(first, "bytes_per_s"),
+        words(last, "bytes_per_s")
+    );
+    session.found("outer_to_inner", first / last, "fraction", text);
+    // a zone is slower than the one outside it; rates that go up and down are noise
+    if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE)) && found > 1 {
+        let text = "zones of different rates that twelve places show (there may be more between them)";
+        session.found("zones", found as f64, "count", text);
+    }
+    Ok(Stroke::new(&rates, room))
+}
+
+/// What a request takes that needs no arm and no rotation: the same sector
+/// again, where a cache of the device answers it.
+fn own_cost(session: &mut Session<'_>) -> Result<Option<f64>, ProbeError> {
+    let length = session.smallest();
+    let steps = vec![Step { write: false, offset: 0, length, pause_ns: 0 }; 64];
+    let timed = session.series("same-again", steps, Duration::from_secs(1).min(session.set.lasts))?;
+    let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.seconds()).collect();
+    taken.sort_by(f64::total_cmp);
+    // more than a millisecond is no cache
+    Ok(taken.get(taken.len() / 2).copied().filter(|s| *s < 1e-3))
+}
+
+/// Requests each this share of the way from the one before, forth and back.
+fn walk(session: &Session<'_>, stroke: &Stroke, share: f64) -> Vec<Step> {
+    let length = session.smallest();
+    let sector = u64::from(length);
+    let mut dice = Dice::new(session.set.seed, share.to_bits());
+    let mut at = dice.share();
+    let most = session.set.room.saturating_sub(sector);
+    let mut step = |at: f64| {
+        let offset = (stroke.byte(at) as u64).saturating_add(dice.below(SPREAD)).min(most) / sector * sector;
+        (Step { write: false, offset, length, pause_ns: 0 }, dice.share())
+    };
+    let mut steps = Vec::new();
+    for _ in 0..REQUESTS {
+        let (next, coin) = step(at);
+        steps.push(next);
+        let (down, up) = (at - share, at + share);
+        at = match (down >= 0.0, up <= 1.0) {
+            (true, true) if coin < 0.5 => down,
+            (true, false) => down,
+            (_, true) => up,
+            // the middle has no place so far away
+            (false, false) => coin * (1.0 - share),
+        };
+    }
+    steps
+}
+
+/// The lower end of times that are spread evenly, and how wide they are. Of n
+/// draws the second smallest lies 2 / (n + 1) of the width above the end; the
+/// slowest twentieth may be retries, and is left out.
+fn ends(sorted: &[f64]) -> Option<(f64, f64)> {
+    let n = sorted.len();
+    if n < 20 {
+        return None;
+    }
+    let (low, high) = (2.0 / (n as f64 + 1.0), 0.95);
+    let top = sorted[((n as f64 * high) as usize).min(n - 1)];
+    let width = (top - sorted[1]) / (high - low);
+    Some((sorted[1] - low * width, width))
+}
+
+/// An arm's way must add at least this to a request, seconds and times.
+const ARM: (f64, f64) = (0.5e-3, 1.3);
+/// A rotation takes between these, seconds: 24,000 to 2,400 turns a minute.
+const TURN: (f64, f64) = (2.5e-3, 25e-3);
+
+/// Says what the points show.
+fn tell(session: &mut Session<'_>, points: &[(f64, f64)], spreads: &[f64]) {
+    let Some((&(_, short), curve)) = points.first().zip(fit(points)) else {
+        let text = "no seek curve: the target is too small, or the time of a run too short, for 20 requests at each of \
+                    six distances; use a device, or a file of tens of GB";
+        return session.say("seek_third_s", text);
+    };
+    let mut widths = spreads.to_vec();
+    widths.sort_by(f64::total_cmp);
+    let width = widths[widths.len() / 2];
+    let third = curve.at(THIRD);
+    if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
+        let text = format!(
+            "no mechanical behaviour seen: the fastest of many reads takes {} next door and {} a third of the way off",
+            words(short, "s"),
+            words(third, "s")
+        );
+        return session.say("seek_third_s", text);
+    }
+    session.found("seek_short_s", short, "s", format!("the arm's shortest way, {} of the stroke", points[0].0));
+    session.found("seek_third_s", third, "s", "a third of the stroke: what is called the average seek");
+    session.found("seek_full_s", curve.at(1.0), "s", "from one end to the other");
+    let text = "spread of the times at one distance: a rotation, roughly (the suite `rotation` is exact)";
+    session.found("rotation_roughly_s", width, "s", text);
+    for (id, value, text) in [
+        ("seek_a_s", curve.a, "a of the curve a + b sqrt(d), d the share of the stroke, for short distances"),
+        ("seek_b_s", curve.b, "b of it"),
+        ("seek_c_s", curve.c, "c of the line c + e d for long distances"),
+        ("seek_e_s", curve.e, "e of it"),
+    ] {
+        session.found(id, value, "s", text);
+    }
+    session.found("seek_bend", curve.bend, "fraction", "share of the stroke from which on the line holds");
+}

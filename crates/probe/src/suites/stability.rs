@@ -1,0 +1,147 @@
+//! Stability: what changes when a load is held for long.
+
+use std::time::Duration;
+
+use super::{Session, Suite, Time, Writes, words};
+use crate::error::ProbeError;
+use crate::pattern::{Pattern, Placement};
+use crate::steady;
+
+/// Parts that the time is cut into.
+const PARTS: u32 = 12;
+/// Windows of each part that steps are looked for in, at most.
+const WINDOWS: usize = 20;
+/// Drift of less than this from first to last part is none, shares.
+const DRIFT: f64 = 0.05;
+
+/// Drift, throttling and the tail.
+pub const STABILITY: Suite = Suite {
+    id: "stability",
+    title: "throughput and tail over a long time, an hour with --for 1h",
+    explain: "One load (random 4 KiB at depth 16, seven of ten reads where writing is allowed) held for five minutes, \
+              or for as long as --for says: an hour is the full version. It is measured in twelve parts without a \
+              pause, so that each has its own tail. Heat, a cache that fills, a cloud volume whose credits end, and \
+              flash that runs out of erased blocks all show late, and most of them as a step.",
+    good: "The last part as fast as the first, steady from early on, no step, a 99.9 % latency that stays, and no \
+           second without an answer.",
+    writes: Writes::IfAllowed,
+    time: Time::Whole(Duration::from_secs(300)),
+    run: stability,
+};
+
+fn stability(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let reads = if session.set.writes { 0.7 } else { 1.0 };
+    let lasts = session.set.lasts / PARTS;
+    for part in 1..=PARTS {
+        let base = session.pattern(format!("part-{part}"), Placement::Uniform, 4 << 10, 16);
+        let ramp = if part == 1 { base.ramp } else { Duration::ZERO };
+        let seed = base.seed.wrapping_add(u64::from(part));
+        session.run(&Pattern { read_share: reads, lasts, ramp, seed, warm: part > 1, ..base })?;
+    }
+    rates(session);
+    tail(session);
+    Ok(())
+}
+
+/// Drift, steadiness and steps of the rate.
+fn rates(session: &mut Session<'_>) {
+    let rates: Vec<f64> = session.runs.iter().map(|r| r.requests_per_s).collect();
+    let part_s = session.set.lasts.as_secs_f64() / f64::from(PARTS);
+    let (first, last) = (rates[0], rates[rates.len() - 1]);
+    let change = last / first - 1.0;
+    let text = match change {
+        c if c.abs() < DRIFT => "the rate of the last part against that of the first: it stayed",
+        c if c < 0.0 => "the rate of the last part against that of the first: it fell",
+        _ => "the rate of the last part against that of the first: it rose",
+    };
+    session.found("last_to_first", last / first, "fraction", text);
+    match steady::since(&rates) {
+        Some(0) => {
+            session.found("steady_after_s", 0.0, "s", "steady from the beginning, by SNIA's rule over five parts")
+        }
+        Some(part) => {
+            let text = "until the rate was steady to the end (SNIA's rule, five parts); what came before does not last";
+            session.found("steady_after_s", part as f64 * part_s, "s", text);
+        }
+        None => {
+            session.say("steady_after_s", "the rate had not settled at the end (SNIA's rule over the last five parts)")
+        }
+    }
+    let windows: Vec<f64> = session.runs.iter().flat_map(|r| windows(&r.slices, r.measured_s)).collect();
+    match steady::step(&windows) {
+        Some((at, before, after)) => {
+            let when = at as f64 / windows.len() as f64 * session.set.lasts.as_secs_f64();
+            let way = if after < before {
+                "a step down, as of throttling, spent credits or a full cache"
+            } else {
+                "a step up"
+            };
+            let (before, after) = (words(before, "per_s"), words(after, "per_s"));
+            session.found("step_after_s", when, "s", format!("{way}: {before} before, {after} from then on"));
+        }
+        None => session.say("step_after_s", "no step in the rate: nothing throttled it in this time"),
+    }
+}
+
+/// Rates of equal stretches of a part, in requests a second.
+fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
+    let whole = steady::whole(slices, seconds);
+    let length = whole.len().div_ceil(WINDOWS).max(1);
+    whole.chunks_exact(length).map(|c| c.iter().sum::<u64>() as f64 * 10.0 / length as f64).collect()
+}
+
+/// The tail over time.
+fn tail(session: &mut Session<'_>) {
+    let tails: Vec<f64> = session.runs.iter().filter_map(|r| r.latency_s.p999.or(r.latency_s.p99)).collect();
+    if let (true, [first, .., last]) = (tails.len() == session.runs.len(), &tails[..]) {
+        let text = format!(
+            "the slowest of a thousand (of a hundred in short parts) in the last part, {}, against the first, {}",
+            words(*last, "s"),
+            words(*first, "s")
+        );
+        session.found("tail_last_to_first", last / first, "fraction", text);
+    }
+    let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
+    session.found("longest_silence_s", silence, "s", "the longest time without any answer");
+    if let Some(worst) = session.runs.iter().filter_map(|r| r.latency_s.max).reduce(f64::max) {
+        session.found("slowest_s", worst, "s", "the slowest answer of all");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::super::tests::{MIB, on_fake, value};
+    use super::*;
+    use crate::engine::fake::FakeDevice;
+
+    #[test]
+    fn a_volume_whose_credits_end_is_seen_as_a_step() {
+        // 7,000 requests at 1,000 a second (16 at once of 16 ms), then 250 a second
+        let asked = Arc::new(AtomicU64::new(0));
+        let device = || {
+            let asked = Arc::clone(&asked);
+            let service = move |_: &_, _| {
+                let quick = asked.fetch_add(1, Ordering::Relaxed) < 7000;
+                Ok(if quick { 16_000_000 } else { 64_000_000 })
+            };
+            FakeDevice::new(16, Box::new(service))
+        };
+        let (runs, remarks) = on_fake(&STABILITY, 64 * MIB, device);
+        assert_eq!(runs.len(), 12);
+        // the test's session lasts 24 s in all, so two a part
+        assert!((value(&remarks, "step_after_s") - 7.0).abs() < 0.5, "{remarks:?}");
+        assert!((value(&remarks, "last_to_first") - 0.25).abs() < 0.02, "{remarks:?}");
+        assert!((value(&remarks, "steady_after_s") - 8.0).abs() < 0.1, "{remarks:?}");
+    }
+
+    #[test]
+    fn what_stays_is_said_to_stay() {
+        let (_, remarks) = on_fake(&STABILITY, 64 * MIB, || FakeDevice::steady(16, 16_000_000));
+        assert_eq!(value(&remarks, "steady_after_s"), 0.0);
+        assert!(remarks.iter().any(|r| r.id == "step_after_s" && r.text.contains("no step")), "{remarks:?}");
+        assert!((value(&remarks, "last_to_first") - 1.0).abs() < 0.02);
+    }
+}

@@ -1,0 +1,159 @@
+//! A striped device and the members that it stands on.
+
+use super::{EACH, SEQUENTIAL, Session, Suite, Writes, words};
+use crate::bench::Job;
+use crate::error::ProbeError;
+use crate::pattern::{Pattern, Placement};
+
+/// A device and its members.
+pub const STRIPES: Suite = Suite {
+    id: "stripes",
+    title: "a striped device and its members: how well it scales",
+    explain: "Reads of 64 KiB, in sequence and at random, eight outstanding for each member: on each member alone, on \
+              all members at once, and on the set. All at once against the sum of each alone shows a path that they \
+              share (channel, adapter, bus, one host below virtual disks); the set against all at once shows what \
+              striping costs; and the slowest member sets the pace of all. Doc 003 read such a set of one to four \
+              disks, three of them on one adapter: in sequence two and three disks gave 1.08 and 1.07 times one, the \
+              fourth, on its own adapter, 1.49; at random 1.43, 1.80 and 1.92. Members come from the kernel (md, LVM, \
+              btrfs, multipath) or from --members; they are in use by the set, so reading them needs --live. They are \
+              only read.",
+    good: "The set at nine tenths or more of the sum of its members, at random and in sequence; members within a tenth \
+           of each other.",
+    writes: Writes::Never,
+    time: EACH,
+    run: stripes,
+};
+
+/// Requests outstanding for each member.
+const DEPTH: u32 = 8;
+/// A record, bytes.
+const RECORD: u32 = 64 << 10;
+/// Doc 003, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
+const PRINTED: [(&str, [f64; 4]); 2] = [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
+/// Members that differ by more are told, and a part of the whole that is missed.
+const UNEQUAL: f64 = 0.1;
+
+fn stripes(session: &mut Session<'_>) -> Result<(), ProbeError> {
+    let members = session.set.members.clone();
+    if members.len() < 2 {
+        let because = "a set of two or more members is needed: the kernel shows none below this target; name them \
+                       with --members a,b,c";
+        return Err(ProbeError::Pattern { name: "stripes".into(), because: because.into() });
+    }
+    let count = members.len() as u32;
+    for (kind, place) in [("sequential", SEQUENTIAL), ("random", Placement::Uniform)] {
+        let mut alone = Vec::new();
+        for (number, (name, bytes)) in members.iter().enumerate() {
+            let base = session.pattern(format!("{kind}-{name}"), place.clone(), RECORD, DEPTH);
+            let pattern = Pattern { range_bytes: Some(*bytes), ..base };
+            alone.push(session.run_on("", &[Job { place: number + 1, pattern: &pattern }])?.bytes_per_s);
+        }
+        let all: Vec<Pattern> = members
+            .iter()
+            .map(|(name, bytes)| {
+                let base = session.pattern(format!("{kind}-{name}-beside"), place.clone(), RECORD, DEPTH);
+                Pattern { range_bytes: Some(*bytes), ..base }
+            })
+            .collect();
+        let jobs: Vec<Job<'_>> = all.iter().zip(1..).map(|(pattern, place)| Job { place, pattern }).collect();
+        let together = session.run_on(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
+        let pattern = session.pattern(format!("{kind}-set"), place, RECORD, DEPTH * count);
+        let set = session.run(&pattern)?.bytes_per_s;
+        tell(session, kind, &members, &alone, together, set);
+    }
+    Ok(())
+}
+
+fn tell(session: &mut Session<'_>, kind: &str, members: &[(String, u64)], alone: &[f64], together: f64, set: f64) {
+    let rate = |value: f64| words(value, "bytes_per_s");
+    let sum: f64 = alone.iter().sum();
+    let mean = sum / alone.len() as f64;
+    let text = format!(
+        "{kind}: the set ({}) against one member in the mean ({}); the ideal is {}{}",
+        rate(set),
+        rate(mean),
+        alone.len(),
+        printed(kind, alone.len())
+    );
+    session.found(&format!("{kind}_scaling"), set / mean, "fraction", text);
+    session.found(
+        &format!("{kind}_efficiency"),
+        set / sum,
+        "fraction",
+        format!("{kind}: the set against the sum of its members"),
+    );
+    let text = if together < (1.0 - UNEQUAL) * sum {
+        "all members at once against the sum of each alone: they share a path that is full, or a disk below them"
+    } else {
+        "all members at once against the sum of each alone: nothing that they share holds them back"
+    };
+    session.found(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
+    if set < (1.0 - UNEQUAL) * together {
+        let text = "the set against all members at once: what striping costs (a stripe unit smaller than the record \
+                    splits it, a slow member holds up the rest, the layer above takes processor time)";
+        session.found(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
+    }
+    let slowest = alone.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
+    if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - UNEQUAL) * mean) {
+        let text = format!(
+            "{kind}: {name} gives {}, this share of the mean; a set of stripes goes at the pace of the slowest",
+            rate(*slow)
+        );
+        session.found(&format!("{kind}_slowest"), slow / mean, "fraction", text);
+    }
+}
+
+/// What doc 003 printed for so many stripes.
+fn printed(kind: &str, count: usize) -> String {
+    let rates = PRINTED.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
+    match rates.and_then(|r| Some(r.get(count - 1)? / r[0])) {
+        Some(scaling) => format!(", doc 003 came to {scaling:.2}"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MIB, on_places, settings, value};
+    use super::super::{Remark, Settings};
+    use super::*;
+    use crate::engine::fake::FakeDevice;
+    use crate::result::RunResult;
+
+    /// A set of three members: each place with its servers and service time.
+    fn three(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<Remark>) {
+        let members = ["sda", "sdb", "sdc"].map(|n| (n.to_owned(), 64 * MIB)).to_vec();
+        let set = Settings { members, ..settings(64 * MIB) };
+        on_places(&STRIPES, set, |place| FakeDevice::steady(places[place].0, places[place].1))
+    }
+
+    #[test]
+    fn an_ideal_set_is_the_sum_of_its_members() {
+        let (runs, remarks) = three([(3, 1_000_000), (1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
+        // three alone, three beside each other and their sum, the set; twice
+        assert_eq!(runs.len(), 16);
+        for kind in ["sequential", "random"] {
+            assert!((value(&remarks, &format!("{kind}_scaling")) - 3.0).abs() < 0.05, "{remarks:?}");
+            assert!((value(&remarks, &format!("{kind}_efficiency")) - 1.0).abs() < 0.02);
+            assert!((value(&remarks, &format!("{kind}_shared_path")) - 1.0).abs() < 0.02);
+        }
+        let printed = |of: &str| remarks.iter().any(|r| r.text.contains(of));
+        assert!(printed("doc 003 came to 1.07") && printed("doc 003 came to 1.80"), "{remarks:?}");
+        assert!(!remarks.iter().any(|r| r.id.ends_with("_slowest")));
+    }
+
+    #[test]
+    fn a_slow_member_is_named() {
+        let (_, remarks) = three([(3, 2_000_000), (1, 1_000_000), (1, 2_000_000), (1, 1_000_000)]);
+        assert!((value(&remarks, "random_slowest") - 0.6).abs() < 0.02, "{remarks:?}");
+        assert!(remarks.iter().any(|r| r.id == "random_slowest" && r.text.contains("sdb")));
+        assert!((value(&remarks, "random_efficiency") - 0.6).abs() < 0.02, "{remarks:?}");
+    }
+
+    #[test]
+    fn without_members_it_says_what_to_name() {
+        let mut dry = crate::bench::Dry::default();
+        let said = (STRIPES.run)(&mut Session::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
+        assert!(said.contains("--members"), "{said}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Suites on made-up devices.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::*;
+use crate::bench::{Bench, Job, Series, Timed, follow};
+use crate::draw::Draw;
+use crate::drive::{self, Lane};
+use crate::engine::Engine;
+use crate::engine::fake::FakeDevice;
+use crate::live::Live;
+use crate::pattern::{Pace, Pattern};
+use crate::run::{Outcome, Outcomes};
+
+pub const MIB: u64 = 1 << 20;
+
+/// Made-up devices as a bench: one made new for each run, by its place.
+pub struct MadeUp<F> {
+    device: F,
+    room: u64,
+}
+
+fn one_run<E: Engine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<Outcome, ProbeError> {
+    if let Some(because) = pattern.fault(512, room) {
+        return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
+    }
+    let (stop, done) = (AtomicBool::new(false), Live::default());
+    let slots = match pattern.pace {
+        Pace::Closed { depth } => depth,
+        Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
+        Pace::Open { .. } => 4096,
+    };
+    let lane = Lane {
+        pace: pattern.pace.clone(),
+        durable: pattern.durable,
+        ramp_ns: pattern.ramp.as_nanos() as u64,
+        lasts_ns: pattern.lasts.as_nanos() as u64,
+        stop: &stop,
+        done: &done,
+        brake_ns: None,
+        after_ns: 0,
+        sync_every: pattern.sync_every,
+        most_bytes: pattern.most_bytes,
+    };
+    let mut draw = Draw::new(pattern, room, 0, 1);
+    let tally = drive::run(device, &mut draw, &lane, slots).expect("a made-up device does not fail");
+    let seconds = pattern.lasts.as_secs_f64();
+    Ok(Outcome { tally, seconds, engine: "fake", lanes: 1, ..Outcome::default() })
+}
+
+impl<E: Engine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
+    // side by side in time only: each on a device of its own
+    fn runs(&mut self, jobs: &[Job<'_>]) -> Result<Outcomes, ProbeError> {
+        let one = |job: &Job<'_>| one_run(&mut (self.device)(job.place), job.pattern, self.room);
+        let each = jobs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let mut all = each[0].clone();
+        each[1..].iter().for_each(|other| all.tally.merge(&other.tally));
+        Ok(Outcomes { all: (each.len() > 1).then_some(all), each })
+    }
+
+    fn name(&self, place: usize) -> String {
+        format!("place {place}")
+    }
+
+    fn series(&mut self, series: &Series) -> Result<Vec<Timed>, ProbeError> {
+        let outside = series.steps.iter().find(|s| s.offset + u64::from(s.length) > self.room);
+        assert_eq!(outside, None, "{}", series.name);
+        let timed = follow(&mut (self.device)(0), series, &AtomicBool::new(false));
+        timed.map_err(|e| ProbeError::io("made up", "a request failed", e))
+    }
+}
+
+/// Two seconds a run, 24 for a suite that is told its whole time.
+pub fn settings(room: u64) -> Settings {
+    Settings {
+        room,
+        sector: 512,
+        writes: true,
+        lasts: Duration::from_secs(2),
+        ramp: Duration::ZERO,
+        seed: 1,
+        limit_s: 0.1,
+        limit_share: None,
+        buffered: false,
+        members: Vec::new(),
+    }
+}
+
+/// Runs a suite on made-up devices, one for each place, made new for each run.
+pub fn on_places<E: Engine>(
+    suite: &Suite,
+    set: Settings,
+    device: impl FnMut(usize) -> E,
+) -> (Vec<RunResult>, Vec<Remark>) {
+    let mut bench = MadeUp { device, room: set.room };
+    let mut session = Session::new(set, &mut bench);
+    if matches!(suite.time, Time::Whole(_)) {
+        session.set.lasts *= 12;
+    }
+    measure(suite, &mut session).expect("the suite runs");
+    (session.runs, session.remarks)
+}
+
+/// Runs a suite on a made-up device, made new for each run.
+pub fn on_fake<E: Engine>(suite: &Suite, room: u64, mut device: impl FnMut() -> E) -> (Vec<RunResult>, Vec<Remark>) {
+    on_places(suite, settings(room), |_| device())
+}
+
+pub fn value(remarks: &[Remark], id: &str) -> f64 {
+    remarks.iter().find(|r| r.id == id).and_then(|r| r.value).unwrap_or_else(|| panic!("no {id} in {remarks:?}"))
+}
+
+fn with_members(room: u64) -> Settings {
+    let members = ["sda", "sdb"].map(|n| (n.to_owned(), room)).to_vec();
+    Settings { members, ..settings(room) }
+}
+
+#[test]
+fn every_suite_runs_on_a_plain_device_and_explains_itself() {
+    for suite in SUITES {
+        let (runs, remarks) = on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
+        assert!(!runs.is_empty(), "{}", suite.id);
+        assert!(!remarks.is_empty(), "{} says nothing", suite.id);
+        assert!(suite.explain.len() > 40 && suite.good.len() > 20, "{}", suite.id);
+        let mut names: Vec<_> = runs.iter().map(|r| &r.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), runs.len(), "{}: two runs of one name", suite.id);
+        assert_eq!(super::suite(suite.id).map(|s| s.id), Some(suite.id));
+        // a remark is a sentence that goes on from its number; ids are for programs
+        for remark in &remarks {
+            let plain = remark.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            assert!(plain && remark.text.len() > 10 && !remark.text.contains("NaN"), "{}: {remark:?}", suite.id);
+            assert_eq!(remark.value.is_some(), remark.unit.is_some(), "{}: {remark:?}", suite.id);
+        }
+    }
+}
+
+#[test]
+fn a_suite_that_writes_nothing_is_never_allowed_to() {
+    for suite in SUITES.iter().filter(|s| s.writes == Writes::Never) {
+        let (runs, _) = on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
+        assert!(runs.iter().all(|r| r.writes.is_none()), "{}", suite.id);
+    }
+    // and those that may write do not where it is not allowed
+    for suite in SUITES.iter().filter(|s| s.writes == Writes::IfAllowed) {
+        let set = Settings { writes: false, ..with_members(64 * MIB) };
+        let (runs, _) = on_places(suite, set, |_| FakeDevice::steady(4, 2_000_000));
+        assert!(runs.iter().all(|r| r.writes.is_none()), "{}", suite.id);
+    }
+}
+
+#[test]
+fn the_time_of_every_suite_is_known_before_it_starts() {
+    for suite in SUITES {
+        let set = with_members(64 * MIB);
+        let planned = plan(suite, &set);
+        let (runs, _) = on_places(suite, set, |_| FakeDevice::steady(4, 2_000_000));
+        assert!(planned.runs as usize >= runs.len(), "{}: {planned:?} for {}", suite.id, runs.len());
+        assert!(planned.seconds > 0.0 && planned.seconds < 600.0, "{}: {planned:?}", suite.id);
+    }
+    // three seconds and half a second of ramp for each of 15 runs
+    let usual = Settings { lasts: Duration::from_secs(3), ramp: Duration::from_millis(500), ..settings(1 << 30) };
+    let quick = plan(suite("quick").unwrap(), &usual);
+    assert_eq!((quick.runs, quick.seconds), (15, 52.5));
+}
+
+#[test]
+fn what_did_not_settle_is_named() {
+    // twenty times as slow from the second second on
+    let device = || FakeDevice::new(1, Box::new(|_, at| Ok(if at < 1_000_000_000 { 100_000 } else { 2_000_000 })));
+    let (_, remarks) = on_fake(suite("diskmax").unwrap(), 64 * MIB, device);
+    assert_eq!(value(&remarks, "unsteady_runs"), 2.0);
+    assert!(remarks.iter().any(|r| r.text.contains("depth-1, depth-8")), "{remarks:?}");
+}

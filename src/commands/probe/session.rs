@@ -1,0 +1,153 @@
+//! A suite measured on its target: settings, members, progress with the time that is left.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diskwright_base::{Topology, units};
+use diskwright_probe::bench::Targets;
+use diskwright_probe::device::Facts;
+use diskwright_probe::error::ProbeError;
+use diskwright_probe::guard::Said;
+use diskwright_probe::live::Stretch;
+use diskwright_probe::members::members;
+use diskwright_probe::result::RunResult;
+use diskwright_probe::run::{Kind, Making};
+use diskwright_probe::suites::{self, Remark, Session, Settings, Suite, Writes};
+use diskwright_probe::target::{Take, Target};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Arguments, EngineName, print};
+use crate::commands::Failure;
+
+/// What was measured: runs and remarks, and why it is not all.
+pub type Measured = (Vec<RunResult>, Vec<Remark>, Option<ProbeError>);
+
+/// The members of a set, where the suite asks for them: named by the user, or shown by the kernel.
+pub fn take_members(
+    arguments: &Arguments,
+    suite: &Suite,
+    topology: &Topology,
+    facts: &Facts,
+) -> Result<Vec<Target>, Failure> {
+    if suite.id != "stripes" {
+        return Ok(Vec::new());
+    }
+    let named = !arguments.members.is_empty();
+    let found = members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
+    let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
+    let said = Said { live: arguments.live, destroy: None };
+    let take = Take { writes: false, said, bytes: None, keep: true, buffered: arguments.buffered };
+    let mut targets = Vec::new();
+    for path in paths {
+        if !path.exists() {
+            return Err(Failure::Failed(format!("{}: there is no such member", path.display())));
+        }
+        targets.push(Target::take(&path, &take, &mut |_, _| true)?);
+    }
+    Ok(targets)
+}
+
+/// The last part of a path: members are called so in results.
+fn short(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
+pub fn measure(
+    arguments: &Arguments,
+    suite: &Suite,
+    target: &Target,
+    members: &[Target],
+    stop: &Arc<AtomicBool>,
+) -> Measured {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let making = Making {
+        engine: if arguments.engine == EngineName::Threads { Kind::Threads } else { Kind::Best },
+        lanes: arguments.lanes.unwrap_or(processors),
+        brake: arguments.live.then_some(arguments.brake),
+        stop: Arc::clone(stop),
+    };
+    let set = Settings {
+        room: target.bytes,
+        sector: target.sector,
+        writes: suite.writes != Writes::Never && (target.was_made() || arguments.destroy_data_on.is_some()),
+        lasts: arguments.lasts.unwrap_or(suite.time.usual()),
+        ramp: arguments.ramp,
+        seed: arguments.seed,
+        limit_s: arguments.limit.as_secs_f64(),
+        limit_share: arguments.limit_share,
+        buffered: arguments.buffered,
+        members: members.iter().map(|m| (short(&m.name), m.bytes)).collect(),
+    };
+    let mut course = Course::new(suite, &set, arguments.repeat);
+    let mut told = |name: &str, share: f64, stretch: &Stretch, lasts: f64| course.told(name, share, stretch, lasts);
+    let targets = std::iter::once(target).chain(members).collect();
+    let mut bench = Targets { targets, making: &making, told: &mut told };
+    let mut session = Session::new(set, &mut bench);
+    let (mut runs, mut remarks) = (Vec::new(), Vec::new());
+    let mut failed = None;
+    for _ in 0..arguments.repeat {
+        failed = suites::measure(suite, &mut session).err();
+        runs.append(&mut session.runs);
+        // the remarks of the last whole round stand
+        if failed.is_none() || remarks.is_empty() {
+            remarks = std::mem::take(&mut session.remarks);
+        }
+        if failed.is_some() {
+            break;
+        }
+    }
+    course.bar.finish_and_clear();
+    if failed.is_none() && stop.load(Ordering::Relaxed) {
+        failed = Some(ProbeError::Interrupted);
+    }
+    (runs, remarks, failed)
+}
+
+/// The progress of a suite against the time that was planned for it.
+struct Course {
+    bar: ProgressBar,
+    /// Time planned, and of the runs that are over, seconds.
+    planned: f64,
+    over: f64,
+    /// The run under way, and its time.
+    name: String,
+    lasts: f64,
+}
+
+impl Course {
+    fn new(suite: &Suite, set: &Settings, repeat: u32) -> Course {
+        let plan = suites::plan(suite, set);
+        let planned = plan.seconds * f64::from(repeat);
+        let bar = bar(suite.id.to_owned());
+        bar.set_length(1000);
+        bar.println(format!("{}: {} runs, about {}", suite.id, plan.runs * repeat, length(planned)));
+        Course { bar, planned, over: 0.0, name: String::new(), lasts: 0.0 }
+    }
+
+    fn told(&mut self, name: &str, share: f64, stretch: &Stretch, lasts: f64) {
+        if self.name != name {
+            self.over += self.lasts;
+            (self.name, self.lasts) = (name.to_owned(), lasts);
+        }
+        let done = self.over + share * lasts;
+        let left = (self.planned - done).max(0.0);
+        self.bar.set_position((done / self.planned.max(1e-9) * 1000.0) as u64);
+        self.bar.set_message(format!("about {} left, {name}: {}", length(left), print::progress(stretch)));
+    }
+}
+
+/// A time in words, whole seconds.
+pub fn length(seconds: f64) -> String {
+    units::display(seconds.round(), "s")
+}
+
+/// A bar on the terminal, with a name before it.
+pub fn bar(prefix: String) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent} % {msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(prefix);
+    bar
+}
