@@ -190,7 +190,7 @@ impl Bench for Targets<'_> {
             return Err(ProbeError::Pattern { name: series.name.clone(), because });
         }
         let file = target.open(writes, series.buffered, series.durable)?;
-        let room = Room { slots: 1, largest: series.largest(), seed: 1 };
+        let room = Room { slots: 1, largest: series.largest(), writes, seed: 1 };
         let start = Instant::now();
         let failed = |e| ProbeError::io(&target.name, "a request failed", e);
         let ring = match self.making.engine {
