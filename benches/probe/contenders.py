@@ -43,6 +43,9 @@ def fio(target, job, ramp_s, lasts_s):
                "norandommap": 1, "randrepeat": 1, "registerfiles": 1, "fixedbufs": 1,
                "lat_percentiles": 1, "clat_percentiles": 0, "percentile_list": "50:95:99:99.9",
                "group_reporting": 1, "output-format": "json"} | job
+    if not options["time_based"]:
+        # a size instead of a time
+        options = {key: options[key] for key in options if key not in ("time_based", "runtime", "ramp_time")}
     out = told(["fio", *(f"--{key}={value}" for key, value in options.items())])
     document = json.loads(out[out.index("{"):])["jobs"][0]
     sides = [document[name] for name in ("read", "write") if document[name]["total_ios"]]

@@ -7,6 +7,7 @@ about ten requests at once, so nothing here asks it for more than eight.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "lab"))
 sys.dont_write_bytecode = True
 
-from machine import Machine, Unavailable, need_root, read_text, wait_for, write_text  # noqa: E402
+from machine import (Machine, Unavailable, need_root, read_text, wait_for, whole_disk_of,  # noqa: E402
+                     write_text)
 from undo import uninterrupted  # noqa: E402
 
 # before everything that is not real-time: compilers beside us must not be measured
@@ -57,6 +59,14 @@ class Devices(Machine):
     def loop_over(self, path):
         """A loop device over a file, past the page cache."""
         return self._attach(path)
+
+    def room(self, mib):
+        """A folder on this machine's disk with so much room; notes the disk."""
+        folder = self._temporary_folder("/var/tmp")
+        self.disks.append(whole_disk_of(folder))
+        if shutil.disk_usage(folder).free < mib << 20:
+            raise Unavailable(f"too little room in {folder}")
+        return folder
 
     def zram(self, size_mib=256):
         """A compressed disk in memory, filled with what cannot be compressed."""

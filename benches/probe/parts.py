@@ -1,12 +1,16 @@
 """The parts of the bench. Each builds its devices, measures, and gives a
 table, its raw runs, and what it holds to be wrong."""
 
+import hashlib
+import lzma
 import os
 import statistics
 import sys
+import time
+import zlib
 
-from contenders import contenders
-from devices import Stalls, Unavailable
+from contenders import contenders, fio, told
+from devices import Stalls
 from table import aligned
 
 # the goals: how far both may be apart, and how far a known time may be missed
@@ -50,25 +54,41 @@ def median(runs, measure):
     return statistics.median(values) if values else float("nan")
 
 
+def apart(runs, measure):
+    """How far ours is from fio's: the median over pairs of neighbours in time,
+    which share the machine's mood, and an interval for it."""
+    pairs = zip(runs["fio"], runs["diskwright"])
+    ratios = sorted(b[measure] / a[measure] - 1 for a, b in pairs if a[measure] and b[measure])
+    if not ratios:
+        return (float("nan"),) * 3
+    # the ranks between which a median lies with 95 % (binomial, normal approximation)
+    reach = round(0.98 * len(ratios) ** 0.5)
+    middle = (len(ratios) - 1) / 2
+    low, high = max(0, int(middle - reach)), min(len(ratios) - 1, int(middle + reach + 0.5))
+    return statistics.median(ratios), ratios[low], ratios[high]
+
+
 def compared(options, device, jobs, goal):
     """A table of both over the jobs; `wrong` is what misses the goal."""
-    rows = [["pattern", "requests/s: fio", "ours", "apart", "mean: fio", "ours", "apart", "99 %: fio", "ours", "apart"]]
-    raw, wrong = {}, []
+    rows = [["pattern", "requests/s: fio", "apart", "of 95 %", "mean: fio", "apart", "of 95 %", "99 %: fio", "apart",
+             "of 95 %"]]
+    raw, wrong, medians = {}, [], {}
     for name, job in jobs.items():
         say(f"  {name}")
         raw[name] = runs = repeated(options, device, job)
         row = [name]
         for measure in MEASURES:
-            theirs, ours = (median(runs[who], measure) for who in ("fio", "diskwright"))
-            apart = ours / theirs - 1
-            row += [shown(measure, theirs), shown(measure, ours), f"{apart:+.1%}"]
+            by, low, high = apart(runs, measure)
+            row += [shown(measure, median(runs["fio"], measure)), f"{by:+.1%}", f"{low:+.1%} to {high:+.1%}"]
+            medians[f"{name}: {measure}"] = [by, low, high]
             held = goal if not options.tiny else ROBUST
             # beside compilers a tail is theirs; an open loop's latency is not the same quantity with both
             loose = measure == "p99_s" if options.tiny else "rate_iops" in job and measure != "requests_per_s"
-            if abs(apart) > held and not loose:
-                wrong.append(f"{name}: {measure} is {apart:+.1%} apart, goal {held:.0%}")
+            if abs(by) > held and not loose:
+                noise = " (which may be noise)" if low <= held and high >= -held else ""
+                wrong.append(f"{name}: {measure} is {by:+.1%} apart, goal {held:.0%}{noise}")
         rows.append(row)
-    return {"table": aligned(rows), "raw": raw, "wrong": wrong}
+    return {"table": aligned(rows), "apart": medians, "raw": raw, "wrong": wrong}
 
 
 def shown(measure, value):
@@ -163,9 +183,9 @@ def stalls(devices, options):
             raw[name] = run = contenders(options.program)[who](device, job, 0.0, seconds)
         run["stalls"] = stalled.stalls
         silence, hidden = run.get("longest_silence_s"), run.get("hidden_requests")
-        time = lambda value: "too few" if value is None else shown("mean_s", value)  # noqa: E731
+        cell = lambda value: "too few" if value is None else shown("mean_s", value)  # noqa: E731
         rows.append([name, shown("requests_per_s", run["requests_per_s"]),
-                     *(time(run[m]) for m in ("mean_s", "p50_s", "p99_s", "max_s")),
+                     *(cell(run[m]) for m in ("mean_s", "p50_s", "p99_s", "max_s")),
                      "-" if silence is None else f"{silence:.3f} s", "-" if hidden is None else f"{hidden:,.0f}"])
     what = f"no answer for {lasts} s in every {period} s; {seconds} s a run"
     return {"what": what, "table": aligned(rows), "raw": raw, "wrong": honest(raw, lasts)}
@@ -188,7 +208,55 @@ def honest(raw, lasts):
     return wrong
 
 
+def filling(devices, options):
+    """What a file is filled with, and how fast, beside fio's writing."""
+    mib = 64 if options.tiny else 2048
+    folder = devices.room(4 * mib)
+    ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "fio")
+    job = {"rw": "write", "bs": "1m", "iodepth": 4, "size": f"{mib}m", "time_based": 0, "end_fsync": 1}
+    runs = {"diskwright": [], "fio": []}
+    for turn in range(options.repeats):
+        for name in ("diskwright", "fio") if turn % 2 == 0 else ("fio", "diskwright"):
+            path = ours if name == "diskwright" else theirs
+            if os.path.exists(path):
+                os.unlink(path)
+            begun = time.monotonic()
+            if name == "diskwright":
+                told([options.program, path, "--fill", str(mib << 20)])
+            else:
+                fio(path, job, 0, 0)
+            runs[name].append({"bytes_per_s": (mib << 20) / (time.monotonic() - begun)})
+    shares, twice = shrunk(ours), alike(ours)
+    rows = [["", "bytes/s"], *([name, f"{median(runs[name], 'bytes_per_s') / 1e6:,.0f} MB/s"] for name in runs)]
+    rows += [[f"left by {name}", f"{share:.2%}"] for name, share in shares.items()]
+    rows.append(["pages (4 KiB) that stand there twice", str(twice)])
+    wrong = [f"{name} leaves {share:.1%}" for name, share in shares.items() if share < 1]
+    wrong += [f"{twice} pages stand there twice"] if twice else []
+    what = f"a file of {mib} MiB on {devices.disks[-1]}, flushed"
+    return {"what": what, "table": aligned(rows), "raw": runs, "wrong": wrong}
+
+
+def shrunk(path):
+    """What compressors leave of the first part of a file."""
+    with open(path, "rb") as file:
+        data = file.read(32 << 20)
+    squeezed = {"gzip": zlib.compress(data, 6), "xz": lzma.compress(data, preset=1)}
+    return {name: len(less) / len(data) for name, less in squeezed.items()}
+
+
+def alike(path):
+    """Pages of a file that equal another."""
+    seen, twice = set(), 0
+    with open(path, "rb") as file:
+        while page := file.read(4096):
+            mark = hashlib.blake2b(page, digest_size=16).digest()
+            twice += mark in seen
+            seen.add(mark)
+    return twice
+
+
 PARTS = {
+    "filling": filling,
     "agreement-paced": agreement_paced,
     "agreement-fast": agreement_fast,
     "agreement-loop": agreement_loop,

@@ -3,7 +3,9 @@
 //! patterns at once; this asks for exactly one.
 //!
 //!     pattern TARGET PATTERN.json [--lanes N] [--threads]
+//!     pattern FILE --fill BYTES
 //!
+//! The second form makes a file, fills it as every probe does, and leaves it.
 //! It writes to TARGET where the pattern writes: the bench makes its own devices.
 
 use std::error::Error;
@@ -22,6 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [name, pattern, options @ ..] = &arguments[..] else {
         return Err("usage: pattern TARGET PATTERN.json [--lanes N] [--threads]".into());
     };
+    if let ("--fill", [bytes]) = (pattern.as_str(), options) {
+        let take = Take { writes: true, bytes: Some(bytes.parse()?), keep: true, ..Take::default() };
+        Target::take(Path::new(name), &take, &mut |_, _| true)?;
+        return Ok(());
+    }
     let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
     let after = |word: &str| options.iter().position(|o| o == word).and_then(|at| options.get(at + 1));
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
