@@ -211,11 +211,15 @@ fn what_cannot_be_measured_says_what_could() {
     // a node without a device
     let free = "/dev/loop-control";
     bench.fails(&["minread", free], &["a character device"]);
+    // its size is 4096 bytes by stat, and it knows no direct I/O
+    bench.fails(&["minread", "/sys/devices/system/cpu/online"], &["no direct I/O; --buffered measures its cache"]);
     let learned = || fs::read_dir(bench.path("state")).map_or(0, Iterator::count);
     let before = learned();
     let sparse = bench.file("sparse", 4 << 20);
     let answer = bench.measures(&["minread", &sparse.display().to_string()]);
     assert!(remark(&answer, "target").contains("100 % of the file is holes"), "{answer:#}");
+    let answer = bench.measures(&["minread", "/dev/shm/diskwright-probe.dat", "--size", "1MiB"]);
+    assert!(remark(&answer, "target").contains("lies in memory"), "{answer:#}");
     assert_eq!(learned(), before, "no ceiling is learned from what asks no disk");
 }
 

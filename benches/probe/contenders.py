@@ -73,6 +73,9 @@ def pattern(job, ramp_s, lasts_s):
         # of a mix, fio wants a rate for each direction
         rate = sum(float(part) for part in str(job["rate_iops"]).split(","))
         pace = {"loop": "open", "rate_per_s": rate, "poisson": job.get("rate_process") == "poisson"}
+    elif "thinktime" in job:
+        # microseconds, after every request of each job
+        pace = {"loop": "users", "users": job["numjobs"], "think_s": job["thinktime"] / 1e6, "random": False}
     else:
         pace = {"loop": "closed", "depth": job.get("iodepth", 1)}
     place = {"place": "uniform"} if random else {"place": "sequential", "streams": 1}

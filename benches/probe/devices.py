@@ -7,6 +7,7 @@ about ten requests at once, so nothing here asks it for more than eight.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,26 +36,46 @@ class Devices(Machine):
         super().__init__(undo, 0, 0)
         self.servers = {}
 
-    def paced(self, delay_ms, size_mib=1024, filters=(), options=()):
+    def paced(self, delay_ms, size_mib=1024):
         """A device that takes `delay_ms` for every request; its path in /dev."""
+        return self._attach_served(self.paced_file(delay_ms, size_mib))
+
+    def _attach_served(self, mount):
+        device = self._attach(mount)
+        self.servers[device] = self.servers[mount]
+        return device
+
+    def paced_file(self, delay_ms, size_mib=1024):
+        """The same as a file, without the kernel's block layer before it."""
         need_root("loop devices")
         if not os.path.exists("/dev/fuse"):
             raise Unavailable("no /dev/fuse, so no NBD export as a file")
         base = os.path.join(self.folder, f"paced{self.made}")
-        socket, mount = base + ".socket", base + ".nbd"
-        names = [f"--filter={name}" for name in ("delay", *filters)]
+        socket, mount, stats = base + ".socket", base + ".nbd", base + ".stats"
+        # the outermost filter sees how long the server really took
+        names = ["--filter=stats", "--filter=delay"]
         delay = [f"rdelay={delay_ms}ms", f"wdelay={delay_ms}ms"] if delay_ms else []
         server = self.start([*REAL_TIME, "nbdkit", "-f", "-U", socket, *names, "memory", f"{size_mib}M", *delay,
-                             *options])
+                             f"statsfile={stats}"])
         wait_for(lambda: os.path.exists(socket), "nbdkit's socket")
         open(mount, "w", encoding="ascii").close()
         with uninterrupted():
-            self.start([*REAL_TIME, "nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
-            self.undo.push("run", "fusermount3", "-u", mount)
+            client = self.start([*REAL_TIME, "nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
+            # the client may have ended and unmounted it by then
+            self.undo.push("run", "sh", "-c", 'fusermount3 -u "$0" || ! mountpoint -q "$0"', mount)
         wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
-        device = self._attach(mount)
-        self.servers[device] = server.pid
-        return device
+        self.servers[mount] = (server.pid, client.pid, stats)
+        return mount
+
+    def truth(self, target):
+        """Ends a paced target's server; the mean time that it took for a read, seconds."""
+        pid, client, stats = self.servers[target]
+        # the server ends when its clients have gone
+        for process in (client, pid):
+            os.kill(process, signal.SIGTERM)
+        wait_for(lambda: "read:" in read_text(stats), f"{stats}")
+        found = re.search(r"^read: (\d+) ops, ([\d.]+) s", read_text(stats), re.MULTILINE)
+        return float(found[2]) / int(found[1])
 
     def loop_over(self, path):
         """A loop device over a file, past the page cache."""

@@ -133,7 +133,12 @@ impl Course {
         let done = self.over + share * lasts;
         let left = (self.planned - done).max(0.0);
         self.bar.set_position((done / self.planned.max(1e-9) * 1000.0) as u64);
-        self.bar.set_message(format!("about {} left, {name}: {}", length(left), print::progress(stretch)));
+        self.bar.set_message(if share >= 1.0 {
+            // a device that does not answer keeps the run from its end
+            format!("{name}: waits for requests under way; Ctrl-C twice ends it at once")
+        } else {
+            format!("about {} left, {name}: {}", length(left), print::progress(stretch))
+        });
     }
 }
 
