@@ -4,6 +4,7 @@
 pub mod charts;
 pub mod compare;
 mod page;
+mod screen;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ mod tests;
 use diskwright_probe::document::Document;
 
 pub use page::{Page, hidden, page, remarks};
+pub use screen::screen;
 
 /// A result and what it is called beside others.
 #[derive(Clone, Copy, Debug)]

@@ -193,7 +193,7 @@ fn runs(document: &Document) -> String {
         cells.push(cell(run.cpu_s_per_request, "s"));
         cells.push(run.interrupts_per_request.map_or(String::new(), units::digits));
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
-        cells.extend(moving.as_ref().map(|_| cell(run.moving_s, "s")));
+        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&time::length(s)))));
         cells.push(escape(&remarks(run).join(", ")));
         cells
     };

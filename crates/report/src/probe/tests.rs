@@ -135,6 +135,12 @@ fn the_page_and_the_screen_stay_as_expected() {
     let results = vec![Named { name: "before", document: &a }, Named { name: "after", document: &b }];
     let drawn_page = page(&Page { results, zone: Zone::utc(), version: "0.1.0".into() });
     crate::expect::holds("probe/depths.html", &drawn_page);
+    let suite = diskwright_probe::suites::suite("depth").unwrap();
+    for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
+        let screen = super::screen(suite, document, &Style::plain(width));
+        assert!(screen.lines().all(|l| crate::text::width(l) <= width), "{screen}");
+        crate::expect::holds(&format!("probe/{name}.txt"), &screen);
+    }
     let comparison = compare(&[("before.json", &a)], &[("after.json", &b)]);
     crate::expect::holds("probe/compare.txt", &drawn::screen(&comparison, false, &Style::plain(100)));
     let single = Document { runs: a.runs[..5].to_vec(), ..a.clone() };

@@ -1,0 +1,277 @@
+//! A result for a terminal: what was measured, a table of the runs, what they
+//! cost, what they show. Columns that do not fit, or that nothing is known of,
+//! are left out; repeats of a run are one row.
+
+use diskwright_base::units::display;
+use diskwright_probe::compare::estimate_of;
+use diskwright_probe::document::Document;
+use diskwright_probe::result::RunResult;
+use diskwright_probe::suites::Suite;
+
+use super::page::{hidden, remarks};
+use crate::compare::joined;
+use crate::spark::sparkline;
+use crate::style::{Ink, Style};
+use crate::table::{Align, Table};
+use crate::text::{self, wrap};
+use crate::time::length;
+
+/// All of it.
+pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
+    let groups = groups(&document.runs);
+    let mut out = head(suite, document, style);
+    out += &fitted(&speed(&groups, style), style);
+    let costs = costs(&groups, document.moving_bytes);
+    if costs.len() > 1 {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, "What it cost"));
+        out += &fitted(&costs, style);
+    }
+    out += &over_time(&groups, style);
+    let mut found = Vec::new();
+    for remark in &document.remarks {
+        let value = match (remark.value, &remark.unit) {
+            (Some(value), Some(unit)) => format!("{}: ", display(value, unit)),
+            _ => String::new(),
+        };
+        found.push(format!("{value}{}", remark.text));
+    }
+    found.extend(hidden(document));
+    if !found.is_empty() {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, "What it shows"));
+    }
+    for line in found.iter().flat_map(|text| indented(text, style)) {
+        out += &format!("{line}\n");
+    }
+    let good = wrap(&style.clean(&format!("A good result: {}", suite.good)), style.width, 0);
+    out + &format!("\n{}\n", good.join("\n"))
+}
+
+fn indented(words: &str, style: &Style) -> Vec<String> {
+    let lines = wrap(&style.clean(words), style.width.saturating_sub(4), 0);
+    lines.into_iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
+}
+
+fn head(suite: &Suite, document: &Document, style: &Style) -> String {
+    let device = &document.device;
+    let words = [
+        Some(device.name.clone()).filter(|n| !n.is_empty()),
+        device.model.clone(),
+        device.bytes.map(|b| display(b as f64, "bytes")),
+        Some(device.class.clone()).filter(|c| !c.is_empty()),
+        device.scheduler.as_ref().map(|s| format!("scheduler {s}")),
+        device.filesystem.as_ref().map(|f| format!("{f} on {}", device.mount.as_deref().unwrap_or("?"))),
+        Some(format!("Linux {}", device.kernel)),
+        document.runs.first().map(|r| r.engine.clone()),
+        document.buffered.then(|| "through the page cache".into()),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    let title = style.paint(Ink::Bold, &format!("{}: {}", suite.id, suite.title));
+    let target = wrap(&style.clean(&format!("{} ({})", document.target, words.join(", "))), style.width, 0);
+    format!("{title}\n{}\n\n", style.paint(Ink::Dim, &target.join("\n")))
+}
+
+/// Runs of each name, in their order.
+fn groups(runs: &[RunResult]) -> Vec<Vec<&RunResult>> {
+    let mut at = std::collections::HashMap::new();
+    let mut groups: Vec<Vec<&RunResult>> = Vec::new();
+    for run in runs {
+        let place = *at.entry(run.name.as_str()).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[place].push(run);
+    }
+    groups
+}
+
+/// A column: its title, its cells, and how readily it goes where there is no
+/// room (0 stays).
+struct Column {
+    title: String,
+    cells: Vec<String>,
+    goes: u32,
+    kind: Kind,
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Words,
+    Bar,
+    Number,
+}
+
+fn values(runs: &[&RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Vec<f64> {
+    runs.iter().filter_map(|r| of(r)).filter(|v| v.is_finite()).collect()
+}
+
+fn mean(runs: &[&RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    let values = values(runs, of);
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+type Quantity = fn(&RunResult) -> Option<f64>;
+
+fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, of: Quantity) -> Column {
+    let cell = |runs: &Vec<&RunResult>| mean(runs, of).map_or("-".into(), |v| display(v, unit));
+    Column { title: title.into(), cells: groups.iter().map(cell).collect(), goes, kind: Kind::Number }
+}
+
+fn named(groups: &[Vec<&RunResult>]) -> Column {
+    let name = |runs: &Vec<&RunResult>| runs.first().map_or_else(String::new, |r| r.name.clone());
+    Column { title: "run".into(), cells: groups.iter().map(name).collect(), goes: 0, kind: Kind::Words }
+}
+
+/// Rates and latencies.
+fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<Column> {
+    let rate = |runs: &Vec<&RunResult>| {
+        let estimate = estimate_of(&values(runs, |r| Some(r.requests_per_s)));
+        let mean = display(estimate.mean, "per_s");
+        match (estimate.low, estimate.high) {
+            (Some(low), Some(high)) => joined(&mean, " ±", &display((high - low) / 2.0, "per_s")),
+            _ => mean,
+        }
+    };
+    let mut columns = vec![
+        named(groups),
+        Column { title: "requests/s".into(), cells: groups.iter().map(rate).collect(), goes: 0, kind: Kind::Number },
+        column(groups, "bytes/s", "bytes_per_s", 0, |r| Some(r.bytes_per_s)),
+    ];
+    // beside the figure that it shows
+    if let Some((by_bytes, bars)) = bars(groups, style) {
+        columns.insert(if by_bytes { 3 } else { 2 }, bars);
+    }
+    columns.extend([
+        column(groups, "mean", "s", 0, |r| r.latency_s.mean),
+        column(groups, "50 %", "s", 3, |r| r.latency_s.p50),
+        column(groups, "95 %", "s", 5, |r| r.latency_s.p95),
+        column(groups, "99 %", "s", 0, |r| r.latency_s.p99),
+        column(groups, "99.9 %", "s", 2, |r| r.latency_s.p999),
+    ]);
+    let longest = |runs: &Vec<&RunResult>| {
+        let most = values(runs, |r| r.latency_s.max).into_iter().reduce(f64::max);
+        most.map_or("-".into(), |v| display(v, "s"))
+    };
+    columns.push(Column {
+        title: "max".into(),
+        cells: groups.iter().map(longest).collect(),
+        goes: 1,
+        kind: Kind::Number,
+    });
+    columns.retain(is_known);
+    let doubts: Vec<String> = groups.iter().map(|runs| doubts(runs)).collect();
+    if doubts.iter().any(|d| !d.is_empty()) {
+        columns.push(Column { title: String::new(), cells: doubts, goes: 0, kind: Kind::Words });
+    }
+    columns
+}
+
+/// What is wrong with the runs of a name; of repeats, how many have it.
+fn doubts(runs: &[&RunResult]) -> String {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for doubt in runs.iter().flat_map(|r| remarks(r)) {
+        match found.iter_mut().find(|(known, _)| *known == doubt) {
+            Some((_, count)) => *count += 1,
+            None => found.push((doubt, 1)),
+        }
+    }
+    let told = |(doubt, count): &(String, usize)| {
+        if runs.len() > 1 { format!("{doubt} ({count} of {})", runs.len()) } else { doubt.clone() }
+    };
+    found.iter().map(told).collect::<Vec<_>>().join(", ")
+}
+
+/// Columns of a bar.
+const BAR: usize = 10;
+
+/// A bar each run: of bytes where sizes differ (then true), of requests
+/// otherwise. `None` where there is nothing to hold beside each other.
+fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, Column)> {
+    let sizes: Vec<f64> = groups.iter().filter_map(|runs| Some(runs.first()?.size_bytes)).collect();
+    let by_bytes = sizes.windows(2).any(|w| w[0] != w[1]);
+    let of: Quantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
+    let heights: Vec<f64> = groups.iter().map(|runs| mean(runs, of).unwrap_or(0.0)).collect();
+    let most = heights.iter().copied().fold(0.0, f64::max);
+    if groups.len() < 3 || most <= 0.0 {
+        return None;
+    }
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let bar = |height: &f64| {
+        let eighths = (height / most * 8.0 * BAR as f64).round() as usize;
+        if !style.unicode {
+            return "#".repeat((eighths + 4) / 8);
+        }
+        format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+    };
+    let cells = heights.iter().map(bar).collect();
+    Some((by_bytes, Column { title: String::new(), cells, goes: 4, kind: Kind::Bar }))
+}
+
+/// Processor time, interrupts, context switches, and the time of moving so
+/// many bytes; only what is known of any run.
+fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<Column> {
+    let mut columns = vec![
+        column(groups, "cpu/request", "s", 0, |r| r.cpu_s_per_request),
+        column(groups, "processors", "count", 2, |r| r.cpu_share),
+        column(groups, "interrupts/request", "count", 1, |r| r.interrupts_per_request),
+        column(groups, "bytes/interrupt", "bytes", 3, |r| r.bytes_per_interrupt),
+        column(groups, "switches/request", "count", 4, |r| r.context_switches_per_request),
+    ];
+    if let Some(bytes) = moving {
+        let cell = |runs: &Vec<&RunResult>| mean(runs, |r| r.moving_s).map_or("-".into(), length);
+        let cells = groups.iter().map(cell).collect();
+        let title = format!("moving {}", display(bytes as f64, "bytes"));
+        columns.push(Column { title, cells, goes: 0, kind: Kind::Number });
+    }
+    columns.retain(is_known);
+    columns.insert(0, named(groups));
+    columns
+}
+
+/// False for a column that nothing is known in.
+fn is_known(column: &Column) -> bool {
+    column.cells.iter().any(|cell| cell != "-")
+}
+
+/// The table without the columns that do not fit.
+fn fitted(columns: &[Column], style: &Style) -> String {
+    let mut kept: Vec<&Column> = columns.iter().collect();
+    loop {
+        let mut table = Table::new();
+        for (at, column) in kept.iter().enumerate() {
+            table = match column.kind {
+                Kind::Words if at > 0 => table.text(&column.title),
+                Kind::Words | Kind::Bar => table.column(&column.title, Align::Left),
+                Kind::Number => table.column(&column.title, Align::Right),
+            };
+        }
+        for row in 0..columns.first().map_or(0, |c| c.cells.len()) {
+            table.row(kept.iter().map(|c| c.cells[row].clone()));
+        }
+        let drawn = table.render(style);
+        let width = drawn.lines().map(text::width).max().unwrap_or(0);
+        let first = kept.iter().enumerate().filter(|(_, c)| c.goes > 0).max_by_key(|(_, c)| c.goes).map(|(at, _)| at);
+        match first.filter(|_| width > style.width) {
+            Some(at) => drop(kept.remove(at)),
+            None => return drawn,
+        }
+    }
+}
+
+/// Names up to which each run's course is shown.
+const FEW: usize = 3;
+
+fn over_time(groups: &[Vec<&RunResult>], style: &Style) -> String {
+    let mut out = String::new();
+    for run in groups.iter().filter(|_| groups.len() <= FEW).filter_map(|runs| runs.first()) {
+        let Some(course) = &run.course else { continue };
+        let rates = &course.requests_per_s;
+        let line = sparkline(rates, None, style.width.saturating_sub(4).min(76), style.unicode);
+        let least = rates.iter().copied().fold(f64::MAX, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let (least, most) = (display(least, "per_s"), display(most, "per_s"));
+        out += &format!("\n{}\n", style.paint(Ink::Bold, &style.clean(&format!("{} over time", run.name))));
+        out += &format!("  {}\n  between {least} and {most}\n", style.paint(Ink::Line(0), &line));
+    }
+    out
+}
