@@ -193,7 +193,7 @@ fn runs(document: &Document) -> String {
         cells.push(cell(run.cpu_s_per_request, "s"));
         cells.push(run.interrupts_per_request.map_or(String::new(), units::digits));
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
-        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&time::length(s)))));
+        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&duration(s)))));
         cells.push(escape(&remarks(run).join(", ")));
         cells
     };
@@ -201,6 +201,11 @@ fn runs(document: &Document) -> String {
     let more = document.runs.len().saturating_sub(ROWS);
     let more = if more > 0 { format!("<p>And {more} more.</p>\n") } else { String::new() };
     format!("<div class=\"scroll\">{}</div>{more}", table(&titles, &rows))
+}
+
+/// A time as people say it, be it microseconds or days.
+pub(super) fn duration(seconds: f64) -> String {
+    if seconds < 90.0 { display(seconds, "s") } else { time::length(seconds) }
 }
 
 /// What is wrong with a run, in a word each.

@@ -8,13 +8,12 @@ use diskwright_probe::document::Document;
 use diskwright_probe::result::RunResult;
 use diskwright_probe::suites::Suite;
 
-use super::page::{hidden, remarks};
+use super::page::{duration, hidden, remarks};
 use crate::compare::joined;
 use crate::spark::sparkline;
 use crate::style::{Ink, Style};
 use crate::table::{Align, Table};
 use crate::text::{self, wrap};
-use crate::time::length;
 
 /// All of it.
 pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
@@ -218,7 +217,7 @@ fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<Column> {
         column(groups, "switches/request", "count", 4, |r| r.context_switches_per_request),
     ];
     if let Some(bytes) = moving {
-        let cell = |runs: &Vec<&RunResult>| mean(runs, |r| r.moving_s).map_or("-".into(), length);
+        let cell = |runs: &Vec<&RunResult>| mean(runs, |r| r.moving_s).map_or("-".into(), duration);
         let cells = groups.iter().map(cell).collect();
         let title = format!("moving {}", display(bytes as f64, "bytes"));
         columns.push(Column { title, cells, goes: 0, kind: Kind::Number });
