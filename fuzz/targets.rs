@@ -41,6 +41,13 @@ pub fn proc_parsers(data: &[u8]) {
     let _ = mountinfo::parse(data);
 }
 
+/// Any bytes as a stored profile.
+pub fn probe_profile(data: &[u8]) {
+    if let Ok(profile) = diskwright_probe::profile::parse(data) {
+        let _ = profile.ceiling();
+    }
+}
+
 /// Any bytes as a result of `probe`.
 pub fn probe_result(data: &[u8]) {
     if let Ok(document) = diskwright_probe::document::Document::parse("fuzz.json", data) {

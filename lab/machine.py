@@ -28,8 +28,12 @@ class LabError(Exception):
 class Machine:
     """One scenario's hands on the machine."""
 
-    def __init__(self, undo, settle, watched):
+    # What a probe's runs take in sum, with room for its start; see probe().
+    probe_s = 14
+
+    def __init__(self, undo, settle, watched, binary=None):
         self.undo = undo
+        self.binary = binary
         self.settle = settle
         self.watched = watched
         self.loads = []
@@ -39,6 +43,8 @@ class Machine:
         # Backing files live in memory, so that no real disk is part of the truth.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = self._temporary_folder(memory)
+        # Profiles of this machine's own use are no part of a scenario.
+        os.environ["DISKWRIGHT_STATE"] = os.path.join(self.folder, "state")
 
     @property
     def seconds(self):
@@ -74,6 +80,16 @@ class Machine:
             self.undo.push("run", "fusermount3", "-u", mount)
         wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
         return self._attach(mount)
+
+    def probe(self, device):
+        """Has Diskwright measure a device, as a user would before there is any trouble."""
+        if not self.binary:
+            raise Unavailable("no binary to probe with")
+        # Runs of a second and a half: six of them, and the start.
+        begun = time.monotonic()
+        self.output([self.binary, "probe", "quick", device, "--for", "1500ms", "--ramp", "200ms"])
+        # A scenario may count on the time that it takes.
+        time.sleep(max(0.0, self.probe_s - (time.monotonic() - begun)))
 
     def real_file(self, size_mib=256):
         """A written file on the disk that holds the temporary folder, with its disk's name."""

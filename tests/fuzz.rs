@@ -82,6 +82,24 @@ fn request_traces_take_anything() {
 }
 
 #[test]
+fn probe_profiles_take_anything() {
+    let figure = diskwright_probe::profile::Figure {
+        figure: "reads_per_s".into(),
+        value: 1000.0,
+        unit: "per_s".into(),
+        at_least: vec!["measured through a file".into()],
+        ..Default::default()
+    };
+    let profile = diskwright_probe::profile::Profile {
+        schema: diskwright_probe::profile::SCHEMA.into(),
+        key: "serial:M:X".into(),
+        figures: vec![figure],
+        ..Default::default()
+    };
+    run(targets::probe_profile, &[serde_json::to_vec(&profile).expect("JSON"), b"{}".to_vec()]);
+}
+
+#[test]
 fn probe_results_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/probe/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));

@@ -199,6 +199,9 @@ fn card(out: &mut String, report: &Report, finding: &Finding, chart: Option<&Cha
         value(finding.share, "fraction"),
         escape(&report.zone.range_between(&finding.from, &finding.to)),
     ));
+    if let Some(from) = &finding.limit_from {
+        out.push_str(&format!("<p>{}</p>\n", escape(&sentence_case(from))));
+    }
     if let Some(chart) = chart {
         out.push_str(&figure(chart, report, &format!("f{number}"), &key(chart)));
     }

@@ -236,6 +236,9 @@ impl<'a> Screen<'a> {
         } else {
             self.words("", 4, &format!("{value}, {held}"), None, 2);
         }
+        if let Some(from) = &finding.limit_from {
+            self.words("", 4, from, None, 2);
+        }
         let [evidence, explain] = more;
         let beside = words::evidence(finding);
         if evidence > 0 && !beside.is_empty() {

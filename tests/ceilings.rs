@@ -1,0 +1,220 @@
+//! Profiles from the outside: what `probe` keeps, `list` shows, `record` writes
+//! into logs and `why` and `report` judge by.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use diskwright_base::{Ceiling, Class, Device, Frame, Note, Schema, Series, Tick, Topology, ceiling};
+use diskwright_counters::live::{Roots, sources::topology};
+use diskwright_datastore::{Item, Reader, Writer, WriterOptions};
+use diskwright_probe::profile::{Figure, Profile, SCHEMA, store};
+use serde_json::Value;
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-03-01T00:00:00Z.
+const START: i64 = 1_772_323_200 * SECOND;
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ceilings-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn diskwright(state: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
+}
+
+fn json(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// A disk of a made-up machine, found under the name that it had when the log was made.
+fn machine() -> Topology {
+    let (model, serial) = (Some("M".into()), Some("X7".into()));
+    let disk = Device { name: "sdb".into(), class: Class::Flash, model, serial, ..Device::default() };
+    Topology { host: "made-up".into(), processors: 2, devices: vec![disk], ..Topology::default() }
+}
+
+/// A minute in which the disk does 1,900 reads a second of half a millisecond.
+fn log(folder: &Path, notes: &[Note]) -> PathBuf {
+    let path = folder.join("log");
+    let mut writer = Writer::create_or_append(&path, WriterOptions::default()).expect("a log");
+    let topology = serde_json::to_string(&machine()).expect("JSON");
+    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    for note in notes {
+        writer.note(note).expect("a note");
+    }
+    let values: &[(&str, &str, f64)] = &[
+        ("physical_disk.reads", "sdb", 1900.0),
+        ("physical_disk.writes", "sdb", 0.0),
+        ("physical_disk.read_bytes", "sdb", 1900.0 * 4096.0),
+        ("physical_disk.write_bytes", "sdb", 0.0),
+        ("physical_disk.read_time_s", "sdb", 0.95),
+        ("physical_disk.write_time_s", "sdb", 0.0),
+        ("physical_disk.weighted_time_s", "sdb", 0.95),
+        ("physical_disk.busy_time_s", "sdb", 0.9),
+        ("pressure.io_some_s", "", 0.2),
+    ];
+    let series = |(counter, instance, _): &(&str, &str, f64)| Series {
+        counter: (*counter).into(),
+        instance: (*instance).into(),
+        scale: 1.0,
+    };
+    let schema = Arc::new(Schema { series: values.iter().map(series).collect() });
+    let row: Vec<f64> = values.iter().map(|(_, _, value)| *value).collect();
+    for second in 1..=60 {
+        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        writer.push(&schema, tick, &row).expect("a tick");
+    }
+    writer.close().expect("closed");
+    path
+}
+
+fn profile(key: &str) -> Profile {
+    let figure = |figure: &str, value: f64, unit: &str| Figure {
+        figure: figure.into(),
+        value,
+        unit: unit.into(),
+        measured: "2026-02-01T00:00:00.000Z".into(),
+        ..Figure::default()
+    };
+    let figures = vec![
+        figure("reads_per_s", 2000.0, "per_s"),
+        figure("read_bytes_per_s", 200e6, "bytes_per_s"),
+        figure("read_s", 0.0004, "s"),
+    ];
+    Profile { schema: SCHEMA.into(), key: key.into(), device: "sda".into(), figures, ..Profile::default() }
+}
+
+fn keep(state: &Path, profile: Profile) {
+    store(&state.join("profiles"), profile, false).expect("kept");
+}
+
+fn bottleneck(verdict: &Value) -> (&str, &str) {
+    (verdict["bottleneck"].as_str().unwrap_or_default(), verdict["findings"][0]["rule"].as_str().unwrap_or_default())
+}
+
+#[test]
+fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
+    let folder = folder("why");
+    let (log, state) = (log(&folder, &[]), folder.join("state"));
+    let without = json(&diskwright(&state, &["why", text(&log), "--json"]));
+    assert_ne!(bottleneck(&without).0, "disk");
+    assert_eq!(without["ceilings"], Value::Array(Vec::new()));
+    keep(&state, profile("serial:M:X7"));
+    keep(&state, profile("serial:M:X8"));
+    let verdict = json(&diskwright(&state, &["why", text(&log), "--json"]));
+    assert_eq!(bottleneck(&verdict), ("disk", "disk.at-ceiling"));
+    let ceiling = &verdict["ceilings"][0];
+    assert_eq!((&ceiling["device"], &ceiling["key"]), (&"sdb".into(), &"serial:M:X7".into()));
+    assert_eq!(ceiling["reads_per_s"], 2000.0);
+    let told = "1,900 of at most 2,000 reads/s that probe measured on 2026-02-01";
+    assert_eq!(verdict["findings"][0]["limit_from"], told);
+    let screen = diskwright(&state, &["why", text(&log)]);
+    let screen = String::from_utf8_lossy(&screen.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(screen.contains(told), "{screen}");
+    let page = folder.join("page.html");
+    assert!(diskwright(&state, &["report", text(&log), "-o", text(&page)]).status.success());
+    assert!(fs::read_to_string(page).expect("a page").contains(told));
+}
+
+#[test]
+fn a_log_brings_its_ceilings_with_it() {
+    let folder = folder("brought");
+    let ceilings = serde_json::to_string(&[profile("serial:M:X7").ceiling()]).expect("JSON");
+    let log = log(&folder, &[Note::new(START, Note::CEILINGS, ceilings)]);
+    let verdict = json(&diskwright(&folder.join("nothing"), &["why", text(&log), "--json"]));
+    assert_eq!(bottleneck(&verdict), ("disk", "disk.at-ceiling"));
+    assert!(verdict["notes"].as_array().is_some_and(Vec::is_empty), "{:#}", verdict["notes"]);
+}
+
+#[test]
+fn a_recording_holds_the_ceilings_of_its_machine() {
+    let here = topology::read(&Roots::default());
+    let keys = ceiling::keys(&here);
+    let Some((device, key)) = keys.iter().next() else {
+        eprintln!("skipped: no block device can be seen here");
+        return;
+    };
+    let folder = folder("recorded");
+    let (log, state) = (folder.join("log"), folder.join("state"));
+    keep(&state, profile(key));
+    keep(&state, profile("serial:of:another"));
+    let done = diskwright(&state, &["record", text(&log), "--every", "200ms", "--for", "600ms"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut reader = Reader::open(&log).expect("a log");
+    let (mut frame, mut found) = (Frame::default(), Vec::new());
+    while let Some(item) = reader.next(&mut frame).expect("readable") {
+        if let Item::Note(note) = item
+            && note.kind == Note::CEILINGS
+        {
+            found.extend(serde_json::from_str::<Vec<Ceiling>>(&note.text).expect("ceilings"));
+        }
+    }
+    assert!(!found.is_empty() && found.iter().all(|c| c.key == *key), "{device}: {found:?}");
+}
+
+#[test]
+fn profiles_are_listed_and_damaged_ones_are_named() {
+    let folder = folder("listed");
+    let state = folder.join("state");
+    keep(&state, profile("serial:M:X7"));
+    let broken = state.join("profiles/broken.json");
+    fs::write(&broken, "{ no profile").expect("written");
+    let done = diskwright(&state, &["list", "ceilings", "--json"]);
+    let listed = json(&done);
+    assert_eq!((&listed["schema"], &listed["list"]), (&"diskwright.list/1".into(), &"ceilings".into()));
+    let entries = listed["entries"].as_array().expect("entries");
+    assert_eq!(entries.len(), 1);
+    assert_eq!((&entries[0]["key"], &entries[0]["figures"][0]["value"]), (&"serial:M:X7".into(), &2000.0.into()));
+    assert!(entries[0]["file"].as_str().is_some_and(|f| Path::new(f).is_file()));
+    let log = log(&folder, &[]);
+    for done in [done, diskwright(&state, &["why", text(&log), "--json"])] {
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && said.contains(text(&broken)) && said.contains("left out"), "{said}");
+    }
+    let table = diskwright(&state, &["list", "ceilings"]);
+    assert!(String::from_utf8_lossy(&table.stdout).contains("serial:M:X7"));
+}
+
+#[test]
+fn probe_says_whether_it_remembers_and_can_begin_anew() {
+    let folder = folder("kept");
+    let state = folder.join("state");
+    let file = folder.join("probe.dat");
+    let probe = |more: &[&str]| {
+        let usual = ["probe", "quick", text(&file), "--for", "200ms", "--ramp", "0", "--size", "16MB", "--json"];
+        json(&diskwright(&state, &[&usual[..], more].concat()))
+    };
+    let asked_not_to = probe(&["--forget"]);
+    assert_eq!(asked_not_to["profile"]["file"], Value::Null);
+    assert!(!state.exists(), "nothing is kept");
+    let cached = probe(&["--buffered"]);
+    assert!(cached["profile"]["because"][0].as_str().is_some_and(|b| b.contains("page cache")), "{cached:#}");
+    let kept = probe(&[]);
+    if kept["device"]["key"] == "" {
+        eprintln!("skipped: the build folder lies in memory");
+        return;
+    }
+    let path = kept["profile"]["file"].as_str().expect("a file");
+    let stored = || -> Value { serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("JSON") };
+    assert!(stored()["figures"][0]["at_least"][0].as_str().is_some_and(|w| w.contains("through a file")));
+    // more than any disk does, and as firm as the next measurement
+    let mut huge: Profile = serde_json::from_value(stored()).expect("a profile");
+    huge.figures.iter_mut().filter(|f| f.unit == "per_s").for_each(|f| f.value = 1e12);
+    fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
+    let less = probe(&[]);
+    assert!(less["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--anew")), "{:#}", less["profile"]);
+    assert_eq!(stored()["figures"][0]["value"], 1e12);
+    probe(&["--anew"]);
+    assert!(stored()["figures"][0]["value"].as_f64().is_some_and(|v| v < 1e12));
+}
