@@ -263,6 +263,7 @@ fn host(name: &str, verdict: &Verdict, score: f64) -> Value {
             "compare": f.compare,
             "limit": f.limit,
             "unit": f.unit,
+            "limit_from": f.limit_from,
             "share": f.share,
             "from": f.from,
             "to": f.to,

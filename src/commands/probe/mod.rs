@@ -185,6 +185,7 @@ fn remember(arguments: &Arguments, document: &Document, occasion: Occasion) -> K
         suite: document.suite.clone(),
         seed: document.seed,
         live: arguments.live,
+        limited: !document.machine.io_limits.is_empty(),
         buffered: document.buffered,
         complete: document.complete,
         ..occasion

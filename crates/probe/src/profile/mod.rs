@@ -148,6 +148,8 @@ pub struct Occasion {
     pub holes: bool,
     /// Others used the device meanwhile.
     pub live: bool,
+    /// A control group's limits on I/O held for the probe too.
+    pub limited: bool,
     /// Through the page cache.
     pub buffered: bool,
     /// All of the suite was run.
@@ -287,6 +289,9 @@ impl Maker<'_> {
         }
         if self.occasion.live {
             at_least.push("others used the device meanwhile".into());
+        }
+        if self.occasion.limited {
+            at_least.push("limits on I/O were set for the probe's own control group".into());
         }
         if run.measured_s < SHORT_S {
             at_least.push(format!("measured for {:.1} s only", run.measured_s));

@@ -92,6 +92,8 @@ fn what_the_device_may_exceed_says_why() {
     assert_eq!(because(&changed(&|r| r.target = Some("/dev/sdz".into())), &whole()), None);
     let file = Occasion { file: true, made: true, ..whole() };
     assert_eq!(because(&eight_at_once(), &file).as_deref(), Some("measured through a file on a filesystem"));
+    let limited = Occasion { limited: true, ..whole() };
+    assert!(because(&eight_at_once(), &limited).is_some_and(|why| why.contains("control group")));
     let live = Occasion { live: true, ..whole() };
     assert_eq!(because(&eight_at_once(), &live).as_deref(), Some("others used the device meanwhile"));
 }
