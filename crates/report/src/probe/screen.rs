@@ -35,6 +35,7 @@ pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
         found.push(format!("{value}{}", remark.text));
     }
     found.extend(hidden(document));
+    found.extend(engine(document));
     if !found.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "What it shows"));
     }
@@ -43,6 +44,34 @@ pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
     }
     let good = wrap(&style.clean(&format!("A good result: {}", suite.good)), style.width, 0);
     out + &format!("\n{}\n", good.join("\n"))
+}
+
+/// Lateness of our own that is worth a word, as a share of the mean latency.
+const LATE_SHARE: f64 = 0.05;
+
+/// What kept the engine from its best or from what was asked, each once, and
+/// where its own lateness is a part of the latency that counts.
+fn engine(document: &Document) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for note in document.runs.iter().flat_map(|run| &run.engine_notes).filter(|note| !note.is_empty()) {
+        if !said.contains(note) {
+            said.push(note.clone());
+        }
+    }
+    let share = |run: &&RunResult| {
+        let late = run.late_start_s.filter(|_| run.pace == "open")?.mean;
+        run.latency_s.mean.filter(|mean| late > LATE_SHARE * mean).map(|mean| late / mean)
+    };
+    let worst = document.runs.iter().filter_map(|run| share(&run).map(|s| (run, s))).max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((run, share)) = worst {
+        said.push(format!(
+            "in {} requests started late for reasons of the probe's own, a busy processor most likely: {:.0} % of \
+             their latency is not the target's",
+            run.name,
+            share * 100.0
+        ));
+    }
+    said
 }
 
 fn indented(words: &str, style: &Style) -> Vec<String> {
