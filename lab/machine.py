@@ -28,9 +28,6 @@ class LabError(Exception):
 class Machine:
     """One scenario's hands on the machine."""
 
-    # What a probe's runs take in sum, with room for its start; see probe().
-    probe_s = 14
-
     def __init__(self, undo, settle, watched, binary=None):
         self.undo = undo
         self.binary = binary
@@ -85,11 +82,7 @@ class Machine:
         """Has Diskwright measure a device, as a user would before there is any trouble."""
         if not self.binary:
             raise Unavailable("no binary to probe with")
-        # Runs of a second and a half: six of them, and the start.
-        begun = time.monotonic()
         self.output([self.binary, "probe", "quick", device, "--for", "1500ms", "--ramp", "200ms"])
-        # A scenario may count on the time that it takes.
-        time.sleep(max(0.0, self.probe_s - (time.monotonic() - begun)))
 
     def real_file(self, size_mib=256):
         """A written file on the disk that holds the temporary folder, with its disk's name."""

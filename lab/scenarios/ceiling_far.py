@@ -6,14 +6,14 @@ By busy time and queue it looks full; what a probe measured tells that it is not
 """
 
 TRUTH = "none"
-MAKES = "600 paced asynchronous reads a second on a disk of 4 ms for each of eight, measured by a probe"
+MAKES = "800 paced asynchronous reads a second on a disk of 3 ms for each of eight, measured by a probe"
 NEEDS = ["fio", "nbdfuse", "losetup"]
-LOAD = {"rw": "randread", "bs": "4k", "ioengine": "libaio", "iodepth": 8, "rate_iops": 600,
+LOAD = {"rw": "randread", "bs": "4k", "ioengine": "libaio", "iodepth": 8, "rate_iops": 800,
         "rate_process": "poisson"}
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=4, parallel=8)
+    disk = machine.slow_disk(service_ms=3, parallel=8)
     machine.probe(disk)
     machine.fio(disk, **LOAD)
     return disk

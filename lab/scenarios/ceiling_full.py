@@ -1,12 +1,12 @@
 """The disk of ceiling-far, asked for all that it can do and more."""
 
 TRUTH = "disk"
-MAKES = "asynchronous random 4 KiB reads, depth 16, on a disk of 4 ms for each of eight, measured by a probe"
+MAKES = "asynchronous random 4 KiB reads, depth 16, on a disk of 3 ms for each of eight, measured by a probe"
 NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=4, parallel=8)
+    disk = machine.slow_disk(service_ms=3, parallel=8)
     machine.probe(disk)
     machine.fio(disk, rw="randread", bs="4k", ioengine="libaio", iodepth=16)
     return disk

@@ -13,6 +13,6 @@ NEEDS = ceiling_far.NEEDS
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=4, parallel=8)
+    disk = machine.slow_disk(service_ms=3, parallel=8)
     machine.fio(disk, **ceiling_far.LOAD)
     return disk
