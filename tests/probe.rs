@@ -35,8 +35,13 @@ fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
     let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&answer["schema"], &answer["suite"]), (&"diskwright.probe/1".into(), &"quick".into()));
     let runs = answer["runs"].as_array().expect("runs");
-    assert!(runs.iter().all(|r| r["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0)), "{answer:#}");
-    assert!(runs.iter().all(|r| r["latency_s"]["mean"].is_number() && r["failed"] == 0), "{answer:#}");
+    // a disk that others use may not answer for a tenth of a second: then there is no mean either
+    let is_whole = |r: &Value| {
+        let rate = r["requests_per_s"].as_f64().expect("a rate");
+        (rate > 0.0) == r["latency_s"]["mean"].is_number() && r["failed"] == 0
+    };
+    assert!(runs.iter().all(is_whole), "{answer:#}");
+    assert!(runs.iter().any(|r| r["requests_per_s"].as_f64() > Some(0.0)), "{answer:#}");
     assert!(runs.iter().any(|r| r["depth"] == 64 && r["read_share"] == 1.0));
     // a file that we made is written too
     assert!(runs.iter().any(|r| r["read_share"] == 0.0));

@@ -60,11 +60,13 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
 pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &Asked<'_>) -> Result<(), Failure> {
     let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
     let (documents, names) = (read(&all)?, names(&all));
-    let filed: Vec<Filed<'_>> = names.iter().map(String::as_str).zip(&documents).collect();
+    let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
+    let filed: Vec<Filed<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
     let (first, second) = filed.split_at(before.len());
     let comparison = compare(first, second);
     if let Some(file) = asked.page {
-        let named: Vec<Named<'_>> = filed.iter().map(|&(name, document)| Named { name, document }).collect();
+        let named: Vec<Named<'_>> =
+            names.iter().zip(&documents).map(|(name, document)| Named { name, document }).collect();
         let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
         fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))?;
     }

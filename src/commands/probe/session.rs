@@ -150,7 +150,7 @@ pub fn length(seconds: f64) -> String {
 /// A bar on the terminal, with a name before it.
 pub fn bar(prefix: String) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent} % {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:10} {percent} % {wide_msg}") {
         bar.set_style(style);
     }
     bar.set_prefix(prefix);

@@ -44,13 +44,13 @@ pub fn page(page: &Page<'_>) -> String {
         escape(&title),
         lead(results)
     );
-    section(&mut out, "facts", "What was measured", &facts(results, &page.zone));
     for (number, id) in suites.iter().enumerate() {
         let of_suite: Vec<Named<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
         let heading = suite(id).map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
         let id = format!("suite{number}");
         section(&mut out, &id, &heading, &suite_body(&of_suite, &id));
     }
+    section(&mut out, "facts", "What was measured, and how", &facts(results, &page.zone));
     section(&mut out, "trust", "How far to trust this", &trust(results));
     out.push_str("</main>\n");
     html::document(&title, &out, &page.version)
@@ -125,7 +125,9 @@ fn facts(results: &[Named<'_>], zone: &Zone) -> String {
     }
     let begun = |r: &Named<'_>| time::parse(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)));
     rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
-    let titles: Vec<&str> = [""].into_iter().chain(results.iter().map(|r| r.name)).collect();
+    // a single result needs no name
+    let names = results.iter().map(|r| if results.len() > 1 { r.name } else { "" });
+    let titles: Vec<&str> = [""].into_iter().chain(names).collect();
     format!("<div class=\"facts\">{}</div>", table(&titles, &rows))
 }
 
