@@ -164,7 +164,7 @@ pub struct Pattern {
     /// Through the page cache, to measure it on purpose.
     pub buffered: bool,
     /// Where buffered: what the cache holds from before stays in it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm: bool,
     /// What makes writes durable.
     pub durable: Durable,

@@ -34,7 +34,7 @@ fn elapsed(session: &mut Session<'_>, run: usize, bytes: f64) {
     let Some(run) = session.runs.get(run) else { return };
     if run.bytes_per_s > 0.0 {
         let seconds = bytes / run.size_bytes / run.requests_per_s;
-        let text = format!("that a file of {} takes in records of {}", words(bytes, "bytes"), size(run.size_bytes));
+        let text = format!("what a file of {} takes in records of {}", words(bytes, "bytes"), size(run.size_bytes));
         session.found("elapsed_s", seconds, "s", text);
     }
 }
@@ -96,11 +96,8 @@ pub const SIZEREAD: Suite = Suite {
 /// Names the first size from which on nothing is gained.
 fn plateau(session: &mut Session<'_>) {
     if let Some((at, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s)) {
-        let text = format!(
-            "the smallest record with 90 % of the best throughput, {} of {}",
-            size(at),
-            words(rate, "bytes_per_s")
-        );
+        let (at_size, rate) = (size(at), words(rate, "bytes_per_s"));
+        let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
         session.found("knee_bytes", at, "bytes", text);
     }
     let last = session.runs.last().map_or(0.0, |r| r.bytes_per_s);
@@ -139,7 +136,7 @@ pub const READING_WRITING: Suite = Suite {
                 r if (0.2..0.3).contains(&r) => ": a quarter, as RAID 5's four operations for a write give (doc 002)",
                 _ => ": writes cost more",
             };
-            session.found(&id, ratio, "fraction", format!("writes for each read, {name}{means}"));
+            session.found(&id, ratio, "times", format!("writes for each read, {name}{means}"));
         }
         Ok(())
     },
@@ -174,9 +171,9 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
                 let pattern = session.pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
-            let text = format!("sequential for each random {what} of {}", size(f64::from(bytes)));
+            let text = format!("{what}s in sequence for each at random, {}", size(f64::from(bytes)));
             let id = format!("{}sequential_to_random_{bytes}", prefix.replace('-', "_"));
-            session.found(&id, rates[0] / rates[2], "fraction", text);
+            session.found(&id, rates[0] / rates[2], "times", text);
         }
         Ok(())
     },
@@ -245,7 +242,7 @@ pub const THREADMARK: Suite = Suite {
         }
         let last = session.runs.last().and_then(|r| Some((r.cpu_share?, r.bytes_per_s)));
         if let Some((share, rate)) = last.filter(|(_, rate)| *rate > 0.0) {
-            let text = "processors that 1 GB/s takes with the largest records";
+            let text = "taken for each GB/s, with the largest records";
             session.found("processors_per_gb_per_s", share / (rate / 1e9), "processors", text);
         }
         let mean = session.runs.iter().map(|r| r.bytes_per_s).sum::<f64>() / session.runs.len().max(1) as f64;

@@ -196,7 +196,7 @@ fn write_cache(session: &mut Session<'_>, dice: &mut Dice, miss: f64) -> Result<
     };
     let text = "a write of 64 KiB anywhere at the beginning of a burst, for each read of 4 KiB anywhere: well below 1 \
                 means that a cache takes writes";
-    session.found("write_to_read", first / miss, "fraction", text);
+    session.found("write_to_read", first / miss, "times", text);
     match full(&timed, first) {
         Some((at, rate)) => {
             let seconds = (timed[at].start_ns - timed[0].start_ns) as f64 * 1e-9;

@@ -35,7 +35,9 @@ fn commit(session: &mut Session<'_>) -> Result<(), ProbeError> {
         for &committers in COMMITTERS {
             let base = session.pattern(format!("{name}-{committers}"), SEQUENTIAL, 4 << 10, committers);
             let run = session.run(&Pattern { read_share: 0.0, durable, ..base })?;
-            one = one.or(run.latency_s.mean);
+            if committers == 1 {
+                one = run.latency_s.mean.zip(Some(run.requests_per_s * run.measured_s));
+            }
             rates.push((committers, run.requests_per_s));
         }
         tell(session, name, one, alone, &rates);
@@ -46,23 +48,31 @@ fn commit(session: &mut Session<'_>) -> Result<(), ProbeError> {
 /// A gain below this is none; above this share of the committers they share their flushes.
 const GAIN: (f64, f64) = (1.3, 0.25);
 
-fn tell(session: &mut Session<'_>, name: &str, one: Option<f64>, alone: Option<f64>, rates: &[(u32, f64)]) {
-    if let Some(seconds) = one {
-        let text = match alone {
-            Some(alone) => {
-                format!("one commit by {name}, nobody else committing; the write alone takes {}", words(alone, "s"))
-            }
-            None => format!("one commit by {name}, nobody else committing"),
-        };
-        session.found(&format!("{name}_s"), seconds, "s", text);
-    }
+/// Commits of one committer that a gain can be told by.
+const LEAST: f64 = 10.0;
+
+fn tell(session: &mut Session<'_>, name: &str, one: Option<(f64, f64)>, alone: Option<f64>, rates: &[(u32, f64)]) {
+    let Some((seconds, count)) = one else {
+        let text = format!("no commit by {name} came back in the time of its run; measure longer with --for");
+        return session.say(&format!("{name}_s"), text);
+    };
+    let text = match alone {
+        Some(alone) => {
+            format!("one commit by {name}, nobody else committing; the write alone takes {}", words(alone, "s"))
+        }
+        None => format!("one commit by {name}, nobody else committing"),
+    };
+    session.found(&format!("{name}_s"), seconds, "s", text);
     let Some(&(_, first)) = rates.first() else { return };
     let Some(&(many, most)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
-    if first.is_nan() || first <= 0.0 {
-        return session.say(&format!("{name}_group_gain"), format!("no commit by {name} came back in time"));
+    if count < LEAST {
+        let text = format!("only {count:.0} commits by {name} of one committer came back: too few to tell a gain by");
+        return session.say(&format!("{name}_group_gain"), text);
     }
     let gain = most / first;
-    let text = if gain < GAIN.0 {
+    let text = if gain > f64::from(many) {
+        format!("more than there are committers ({many}), by {name}: the run of one alone was disturbed; measure again")
+    } else if gain < GAIN.0 {
         format!("no group commit by {name}: however many commit at once, there are no more commits than of one")
     } else if gain >= GAIN.1 * f64::from(many) {
         format!(
@@ -71,7 +81,7 @@ fn tell(session: &mut Session<'_>, name: &str, one: Option<f64>, alone: Option<f
     } else {
         format!("the most commits by {name} for each of one alone, with {many} committers; few share a flush")
     };
-    session.found(&format!("{name}_group_gain"), gain, "fraction", text);
+    session.found(&format!("{name}_group_gain"), gain, "times", text);
     session.found(
         &format!("{name}_per_s"),
         most,

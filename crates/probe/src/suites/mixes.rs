@@ -98,7 +98,10 @@ pub const NETBENCH_MIX: Suite = Suite {
                 format!("the most throughput, with {users} clients"),
             );
         }
-        if let Some(at) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| f64::from(r.users.unwrap_or(0))) {
+        let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
+        if knee == mix.clients.last().copied() {
+            session.say("knee_clients", "throughput still rises at the most clients that are tried");
+        } else if let Some(at) = knee.map(f64::from) {
             session.found("knee_clients", at, "count", "clients that reach 90 % of it; more of them only wait longer");
         }
         session.say("mix", format!("printed: {}; this program's own: {}", mix.source, mix.own));

@@ -137,8 +137,8 @@ impl Session<'_> {
     /// # Errors
     /// What the bench says.
     pub fn follow(&mut self, series: Series) -> Result<Vec<Timed>, ProbeError> {
-        let timed = self.bench.series(&series)?;
-        self.runs.push(of_series(&series, &timed));
+        let (timed, engine) = self.bench.series(&series)?;
+        self.runs.push(of_series(&series, &timed, engine));
         Ok(timed)
     }
 
@@ -167,7 +167,7 @@ impl Session<'_> {
 }
 
 /// A series as a result: what single requests cannot say is left out.
-fn of_series(series: &Series, timed: &[Timed]) -> RunResult {
+fn of_series(series: &Series, timed: &[Timed], engine: &'static str) -> RunResult {
     let mut tally = Tally::default();
     let origin = timed.first().map_or(0, |t| t.start_ns);
     for (step, time) in series.steps.iter().zip(timed) {
@@ -181,7 +181,7 @@ fn of_series(series: &Series, timed: &[Timed]) -> RunResult {
         buffered: series.buffered,
         ..Pattern::random_reads(series.largest().max(1), 1)
     };
-    let outcome = Outcome { tally, seconds, engine: "", lanes: 1, ..Outcome::default() };
+    let outcome = Outcome { tally, seconds, engine, lanes: 1, ..Outcome::default() };
     RunResult {
         place: "series".into(),
         cpu_s_per_request: None,
@@ -237,7 +237,10 @@ pub fn usual_plan(suite: &Suite) -> Plan {
 pub fn measure(suite: &Suite, session: &mut Session<'_>) -> Result<(), ProbeError> {
     session.set.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
-    unsteady(session);
+    // the cache filling is what is measured there, and here the whole is judged by the suite itself
+    if !session.set.buffered && matches!(suite.time, super::Time::EachRun(_)) {
+        unsteady(session);
+    }
     memory(session);
     Ok(())
 }
@@ -253,7 +256,7 @@ fn unsteady(session: &mut Session<'_>) {
     let more = if count > 4 { ", …" } else { "" };
     let names = restless[..count.min(4)].join(", ");
     let text = format!(
-        "of {judged} runs whose rate did not settle ({names}{more}): their fifths differ by more than 20 %, or fall or \
+        "of {judged} runs did not settle ({names}{more}): their fifths differ by more than 20 %, or fall or \
          rise by more than 10 % (SNIA's rule); measure longer with --for, and on flash write it full first"
     );
     session.found("unsteady_runs", count as f64, "count", text);

@@ -99,7 +99,7 @@ fn tail(session: &mut Session<'_>) {
             words(*last, "s"),
             words(*first, "s")
         );
-        session.found("tail_last_to_first", last / first, "fraction", text);
+        session.found("tail_last_to_first", last / first, "times", text);
     }
     let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
     session.found("longest_silence_s", silence, "s", "the longest time without any answer");

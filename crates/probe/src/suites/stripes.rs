@@ -75,7 +75,7 @@ fn tell(session: &mut Session<'_>, kind: &str, members: &[(String, u64)], alone:
         alone.len(),
         printed(kind, alone.len())
     );
-    session.found(&format!("{kind}_scaling"), set / mean, "fraction", text);
+    session.found(&format!("{kind}_scaling"), set / mean, "times", text);
     session.found(
         &format!("{kind}_efficiency"),
         set / sum,

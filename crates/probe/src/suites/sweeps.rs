@@ -48,6 +48,7 @@ fn depth(session: &mut Session<'_>) -> Result<(), ProbeError> {
         if rate(session, middle)? >= KNEE * most { high = middle } else { low = middle }
     }
     session.runs.sort_by_key(|r| r.depth);
+    let most = best(&session.runs, |r| r.requests_per_s).map_or(most, |r| r.requests_per_s);
     tell_depth(session, high, most);
     Ok(())
 }

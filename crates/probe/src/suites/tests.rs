@@ -63,11 +63,11 @@ impl<E: Engine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
         format!("place {place}")
     }
 
-    fn series(&mut self, series: &Series) -> Result<Vec<Timed>, ProbeError> {
+    fn series(&mut self, series: &Series) -> Result<(Vec<Timed>, &'static str), ProbeError> {
         let outside = series.steps.iter().find(|s| s.offset + u64::from(s.length) > self.room);
         assert_eq!(outside, None, "{}", series.name);
         let timed = follow(&mut (self.device)(0), series, &AtomicBool::new(false));
-        timed.map_err(|e| ProbeError::io("made up", "a request failed", e))
+        timed.map(|t| (t, "fake")).map_err(|e| ProbeError::io("made up", "a request failed", e))
     }
 }
 

@@ -68,7 +68,7 @@ fn seek_curve(session: &mut Session<'_>) -> Result<(), ProbeError> {
         taken.sort_by(f64::total_cmp);
         if let Some((fastest, width)) = ends(&taken) {
             points.push((share, fastest - own.unwrap_or(0.0)));
-            spreads.push(width);
+            spreads.push((width, taken[0]));
         }
     }
     match own.filter(|_| all > 0 && cached * 2 > all) {
@@ -125,7 +125,11 @@ fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
         let base = session.pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
         session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
     }
-    let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s.max(1.0)).collect();
+    let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s).collect();
+    if rates.iter().any(|r| *r <= 0.0) {
+        session.say("outer_to_inner", "a place was not read in its time: no zones; measure longer with --for");
+        return Ok(Stroke::new(&[1.0], room));
+    }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
     let found = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
     let text = format!(
@@ -133,7 +137,7 @@ fn zones(session: &mut Session<'_>) -> Result<Stroke, ProbeError> {
         words(first, "bytes_per_s"),
         words(last, "bytes_per_s")
     );
-    session.found("outer_to_inner", first / last, "fraction", text);
+    session.found("outer_to_inner", first / last, "times", text);
     // a zone is slower than the one outside it; rates that go up and down are noise
     if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE)) && found > 1 {
         let text = "zones of different rates that twelve places show (there may be more between them)";
@@ -201,21 +205,22 @@ const ARM: (f64, f64) = (0.5e-3, 1.3);
 const TURN: (f64, f64) = (2.5e-3, 25e-3);
 
 /// Says what the points show.
-fn tell(session: &mut Session<'_>, points: &[(f64, f64)], spreads: &[f64]) {
+fn tell(session: &mut Session<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
     let Some((&(_, short), curve)) = points.first().zip(fit(points)) else {
         let text = "no seek curve: the target is too small, or the time of a run too short, for 20 requests at each of \
                     six distances; use a device, or a file of tens of GB";
         return session.say("seek_third_s", text);
     };
-    let mut widths = spreads.to_vec();
+    let mut widths: Vec<f64> = spreads.iter().map(|s| s.0).collect();
     widths.sort_by(f64::total_cmp);
     let width = widths[widths.len() / 2];
     let third = curve.at(THIRD);
     if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
+        let fastest = |at: usize| words(spreads[at].1, "s");
         let text = format!(
-            "no mechanical behaviour seen: the fastest of many reads takes {} next door and {} a third of the way off",
-            words(short, "s"),
-            words(third, "s")
+            "no mechanical behaviour seen: the fastest of many reads takes {} next door and {} at the farthest",
+            fastest(0),
+            fastest(spreads.len() - 1)
         );
         return session.say("seek_third_s", text);
     }
