@@ -338,3 +338,45 @@ pub fn file(title: &str, charts: &[Curves]) -> String {
     out.push_str("</svg>\n");
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(scale: Scale, points: &[(f64, f64)]) -> Curves {
+        let axis = |scale| Axis { words: "x".into(), unit: "count".into(), scale };
+        let points = points.iter().map(|&(x, y)| Point { x, y, interval: None }).collect();
+        let lines = vec![Curve { name: String::new(), points }];
+        Curves { title: "t".into(), x: axis(scale), y: axis(Scale::Log), lines }
+    }
+
+    fn places(scale: Scale, points: &[(f64, f64)]) -> Vec<f64> {
+        let chart = chart(scale, points);
+        let drawn = drawn(&chart, &chart.lines[0]);
+        let ruler = along(&chart, &drawn).unwrap();
+        drawn.iter().map(|p| (ruler.share(p.x) * 1000.0).round()).collect()
+    }
+
+    #[test]
+    fn nines_and_doublings_are_equally_far_apart() {
+        assert_eq!(
+            places(Scale::Nines, &[(0.0, 1.0), (0.9, 1.0), (0.99, 1.0), (0.999, 1.0)]),
+            [0.0, 333.0, 667.0, 1000.0]
+        );
+        assert_eq!(places(Scale::Log, &[(1.0, 1.0), (2.0, 1.0), (4.0, 1.0)]), [0.0, 500.0, 1000.0]);
+        assert_eq!(places(Scale::Log, &[(8.0, 1.0)]), [500.0]);
+    }
+
+    #[test]
+    fn what_no_scale_has_a_place_for_is_left_out() {
+        let odd = [(1.0, 0.0), (2.0, f64::NAN), (4.0, f64::INFINITY), (0.0, 1.0), (8.0, -1.0), (1e300, 1.0)];
+        assert!(places(Scale::Log, &[(1.0, 1.0)]).len() == 1 && figure(&chart(Scale::Log, &odd), "a").is_empty());
+        assert!(figure(&chart(Scale::Log, &[]), "a").is_empty());
+    }
+
+    #[test]
+    fn sizes_are_told_as_programs_ask_for_them() {
+        let told = [512.0, 2048.0, 1536.0, 65_536.0, 1_048_576.0, 8_388_608.0].map(binary);
+        assert_eq!(told, ["512", "2K", "1.5K", "64K", "1M", "8M"]);
+    }
+}
