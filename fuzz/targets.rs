@@ -143,3 +143,23 @@ pub fn prometheus_json(data: &[u8]) {
 pub fn perfmon_blg(data: &[u8]) {
     foreign("perfmon-blg", data);
 }
+
+/// Any text as a script for the probe: as each kind by its name, and by what it
+/// says; the files that it names say the same.
+pub fn probe_scripts(data: &[u8]) {
+    use diskwright_probe::script::{Script, Surroundings, Wishes};
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let read = |_: &std::path::Path| Ok(text.to_owned());
+    let around = Surroundings { read: &read, variable: &|_| Some("4k".to_owned()) };
+    for name in ["a.fio", "a.sct", "a.scp", "a.scr", "a"] {
+        let Ok(script) = Script::parse(std::path::Path::new(name), text, &around) else { continue };
+        let _ = script.wanted(None);
+        for job in script.jobs() {
+            let pattern = job.on(1 << 30, &Wishes::default());
+            if pattern.fault(512, 1 << 30).is_none() {
+                let mut draw = diskwright_probe::draw::Draw::new(&pattern, 1 << 30, 0, 1);
+                (0..20).for_each(|_| assert!(draw.request().length > 0));
+            }
+        }
+    }
+}

@@ -106,6 +106,13 @@ fn probe_results_take_anything() {
     run(targets::probe_result, &files.collect::<Vec<_>>());
 }
 
+#[test]
+fn probe_scripts_take_anything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/probe/tests/scripts");
+    let files = fs::read_dir(folder).expect("scripts").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
+    run(targets::probe_scripts, &files.collect::<Vec<_>>());
+}
+
 /// Our own small logs whose names begin with one of these.
 fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");

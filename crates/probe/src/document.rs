@@ -13,6 +13,7 @@ use crate::device::Facts;
 use crate::machine::Machine;
 use crate::profile::Kept;
 use crate::result::RunResult;
+use crate::script::ScriptFacts;
 use crate::suites::Remark;
 
 /// The schema that is written, and the newest that is read.
@@ -57,6 +58,12 @@ pub struct Document {
     /// Bytes that `moving_s` of the runs is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_bytes: Option<u64>,
+    /// The script, where one was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<ScriptFacts>,
+    /// All targets, where there are several: their names and bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetFacts>,
     /// The runs, in the order in which they were made.
     pub runs: Vec<RunResult>,
     /// What the suite found out.
@@ -64,6 +71,15 @@ pub struct Document {
     /// What became of it as the device's profile.
     #[serde(default)]
     pub profile: Kept,
+}
+
+/// One of several targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetFacts {
+    /// As the script or the user named it.
+    pub name: String,
+    /// Its size, bytes.
+    pub bytes: u64,
 }
 
 /// Why a result file could not be read.
@@ -233,6 +249,8 @@ pub(crate) mod tests {
             complete: true,
             because: None,
             moving_bytes: None,
+            script: None,
+            targets: Vec::new(),
             runs: vec![run],
             remarks: vec![Remark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
             profile: Kept::default(),

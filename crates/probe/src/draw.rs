@@ -96,6 +96,7 @@ pub struct Draw {
     turns: Vec<Turn>,
     turn: usize,
     align: u64,
+    write_align: u64,
     from: u64,
     range: u64,
     place: Place,
@@ -122,6 +123,9 @@ enum Place {
         deviation: f64,
     },
     Zipf(Zipf),
+    Pareto {
+        exponent: f64,
+    },
     Strided {
         stride: u64,
         next: u64,
@@ -135,7 +139,9 @@ impl Draw {
     pub fn new(pattern: &Pattern, room: u64, lane: u32, lanes: u32) -> Draw {
         let range = pattern.range_bytes.unwrap_or(room.saturating_sub(pattern.from_bytes));
         let largest = u64::from(pattern.largest());
-        let align = if pattern.align_bytes == 0 { u64::from(pattern.sizes[0].0) } else { pattern.align_bytes };
+        let smallest = |sizes: &[(u32, f64)]| sizes.iter().map(|s| u64::from(s.0)).min().unwrap_or(1).max(1);
+        let aligned = |sizes| if pattern.align_bytes == 0 { smallest(sizes) } else { pattern.align_bytes };
+        let align = aligned(&pattern.sizes);
         let place = match &pattern.placement {
             Placement::Sequential { streams } => {
                 let all = u64::from((*streams).max(1)) * u64::from(lanes);
@@ -153,6 +159,7 @@ impl Draw {
             Placement::Zipf { theta } => {
                 Place::Zipf(Zipf::new((range.saturating_sub(largest) / align + 1).max(1), *theta))
             }
+            Placement::Pareto { power } => Place::Pareto { exponent: power.ln() / (1.0 - power).ln() },
             Placement::Strided { stride_bytes } => {
                 let stride = (*stride_bytes).max(align);
                 Place::Strided { stride: stride * u64::from(lanes), next: stride * u64::from(lane) }
@@ -166,6 +173,7 @@ impl Draw {
             turns: pattern.turns.clone(),
             turn: 0,
             align,
+            write_align: if pattern.write_sizes.is_empty() { align } else { aligned(&pattern.write_sizes) },
             from: pattern.from_bytes,
             range,
             write_place: pattern.apart.then(|| place.clone()),
@@ -237,7 +245,8 @@ impl Draw {
     #[inline]
     fn place(&mut self, length: u64, write: bool) -> u64 {
         // places at which a request of this length still fits
-        let places = self.range.saturating_sub(length) / self.align + 1;
+        let align = if write { self.write_align } else { self.align };
+        let places = self.range.saturating_sub(length) / align + 1;
         let scattered = self.scattered;
         let spread = |at: u64| if scattered { scatter(at, places) } else { at };
         let place = match &mut self.write_place {
@@ -245,19 +254,23 @@ impl Draw {
             _ => &mut self.place,
         };
         match place {
-            Place::Uniform => self.dice.below(places) * self.align,
+            Place::Uniform => self.dice.below(places) * align,
             Place::Normal { mean, deviation } => {
                 for _ in 0..64 {
                     let at = (*mean + *deviation * self.dice.normal()) * places as f64;
                     if at >= 0.0 && at < places as f64 {
-                        return spread(at as u64) * self.align;
+                        return spread(at as u64) * align;
                     }
                 }
-                spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * self.align
+                spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align
             }
             Place::Zipf(zipf) => {
                 let rank = zipf.draw(&mut self.dice);
-                scatter(rank, places) * self.align
+                scatter(rank, places) * align
+            }
+            Place::Pareto { exponent } => {
+                let rank = (places as f64 * self.dice.share().powf(*exponent)) as u64;
+                scatter(rank.min(places - 1), places) * align
             }
             Place::Sequential { next, part, turn } => {
                 let stream = *turn;
@@ -270,7 +283,7 @@ impl Draw {
                 at
             }
             Place::Strided { stride, next } => {
-                let at = if *next + length > self.range { *next % *stride % self.align.max(1) } else { *next };
+                let at = if *next + length > self.range { *next % *stride % align.max(1) } else { *next };
                 *next = at + *stride;
                 at
             }
@@ -357,6 +370,7 @@ mod tests {
             Placement::Sequential { streams: 3 },
             Placement::Normal { mean: 0.9, deviation: 0.3 },
             Placement::Zipf { theta: 0.99 },
+            Placement::Pareto { power: 0.2 },
             Placement::Strided { stride_bytes: 10_000 },
         ];
         for place in places {
@@ -408,6 +422,18 @@ mod tests {
         assert!((f64::from(counts[0]) / first - 1.0).abs() < 0.02, "{} of {first}", counts[0]);
         assert!((f64::from(counts[1]) / f64::from(counts[0]) - 0.5f64.powf(0.99)).abs() < 0.02);
         assert!((zeta(1_000_000, 0.99) - 15.391_849_746).abs() < 1e-4);
+    }
+
+    #[test]
+    fn pareto_gives_a_fifth_of_the_places_four_fifths_of_the_requests() {
+        let found = draws(&pattern(Placement::Pareto { power: 0.2 }), 200_000);
+        let mut counts = std::collections::HashMap::new();
+        found.iter().for_each(|d| *counts.entry(d.offset).or_insert(0u32) += 1);
+        let mut counts: Vec<u32> = counts.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        // 16384 places, and the hash lays some on top of each other
+        let wanted = counts[..16_384 / 5].iter().sum::<u32>();
+        assert!((f64::from(wanted) / 2e5 - 0.8).abs() < 0.05, "{wanted}");
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub enum Placement {
         /// Exponent, at least 0 and not 1.
         theta: f64,
     },
+    /// Few places often, by Pareto's law as fio has it: of the places in the order
+    /// in which they are wanted, one at `u^(ln h / ln (1 - h))` with `u` drawn
+    /// evenly, so that a share `h` of them gets a share `1 - h` of the requests;
+    /// scattered over the range.
+    Pareto {
+        /// The share h, between 0 and 1.
+        power: f64,
+    },
     /// Each request this many bytes behind the one before.
     Strided {
         /// Bytes from start to start.

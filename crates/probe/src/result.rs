@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::live::Stretch;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::run::{Outcome, Outcomes};
+use crate::run::Outcome;
 use crate::steady;
 use crate::tally::Side;
 
@@ -110,7 +110,7 @@ impl LateStart {
 pub struct RunResult {
     /// Name in its suite.
     pub name: String,
-    /// `sequential`, `uniform`, `normal`, `zipf`, `strided`.
+    /// `sequential`, `uniform`, `normal`, `zipf`, `pareto`, `strided`.
     pub place: String,
     /// `closed`, `users`, `open`.
     #[serde(rename = "loop")]
@@ -397,31 +397,6 @@ fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
     STEPS.iter().filter(|s| enough(**s)).filter_map(at).collect()
 }
 
-/// The results of patterns measured at the same time, and that of all together
-/// under this name where there are several.
-pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
-    let mut runs: Vec<_> = patterns.iter().zip(&outcomes.each).map(|(p, o)| result(p, o)).collect();
-    let names: Vec<String> = patterns.iter().map(|p| p.name.clone()).collect();
-    for (at, run) in runs.iter_mut().enumerate() {
-        run.beside = names.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, name)| name.clone()).collect();
-    }
-    let (Some(first), Some(all)) = (patterns.first(), &outcomes.all) else { return runs };
-    let mut sum = RunResult { name: name.to_owned(), combines: names, pattern: None, ..result(first, all) };
-    let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
-        if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
-    };
-    (sum.place, sum.pace) = (several(&sum.place, &|r| &r.place), several(&sum.pace, &|r| &r.pace));
-    sum.depth = runs.iter().map(|r| r.depth).sum();
-    sum.users = runs.iter().map(|r| r.users).sum();
-    sum.offered_per_s = runs.iter().map(|r| r.offered_per_s).sum();
-    let (reads, writes) = (all.tally.reads.requests, all.tally.writes.requests);
-    sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
-    // somebody else's answers fill the silence
-    (sum.hidden_requests, sum.steady) = (None, steady::judge(&sum.slices, sum.measured_s).map(|s| s.steady));
-    runs.push(sum);
-    runs
-}
-
 /// What memory answered of a buffered run's reads. The kernel's count covers
 /// the ramp, so a run with one says nothing.
 fn from_memory(pattern: &Pattern, outcome: &Outcome) -> Option<f64> {
@@ -436,6 +411,7 @@ fn place(placement: &Placement) -> &'static str {
         Placement::Uniform => "uniform",
         Placement::Normal { .. } => "normal",
         Placement::Zipf { .. } => "zipf",
+        Placement::Pareto { .. } => "pareto",
         Placement::Strided { .. } => "strided",
     }
 }

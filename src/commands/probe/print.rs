@@ -8,8 +8,8 @@ use diskwright_report::probe::screen;
 
 use crate::commands::output;
 
-/// All of it.
-pub fn text(suite: &Suite, document: &Document) -> String {
+/// All of it, of a suite or of a script.
+pub fn text(suite: Option<&Suite>, document: &Document) -> String {
     screen(suite, document, &output::wide_style()) + &document.profile.words()
 }
 

@@ -12,12 +12,11 @@ use diskwright_probe::guard::Said;
 use diskwright_probe::live::Stretch;
 use diskwright_probe::members::members;
 use diskwright_probe::result::RunResult;
-use diskwright_probe::run::{Kind, Making};
 use diskwright_probe::suites::{self, Remark, Session, Settings, Suite, Writes};
 use diskwright_probe::target::{Take, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Arguments, EngineName, print};
+use super::{Arguments, USUAL, print};
 use crate::commands::Failure;
 
 /// What was measured: runs and remarks, and why it is not all.
@@ -34,10 +33,11 @@ pub fn take_members(
         return Ok(Vec::new());
     }
     let named = !arguments.members.is_empty();
-    let file = std::fs::canonicalize(&arguments.target).ok().filter(|path| path.is_file());
+    let target = arguments.target.as_deref().unwrap_or(Path::new(""));
+    let file = std::fs::canonicalize(target).ok().filter(|path| path.is_file());
     // a file that was made has no name: its folder has one
-    let folder = || std::fs::canonicalize(arguments.target.parent().filter(|p| *p != Path::new(""))?).ok();
-    let file = file.or_else(|| folder().filter(|_| !arguments.target.exists()));
+    let folder = || std::fs::canonicalize(target.parent().filter(|p| *p != Path::new(""))?).ok();
+    let file = file.or_else(|| folder().filter(|_| !target.exists()));
     let found = members(topology, facts, file.as_deref()).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
     let said = Said { live: arguments.live, destroy: None };
@@ -64,19 +64,13 @@ pub fn measure(
     members: &[Target],
     stop: &Arc<AtomicBool>,
 ) -> Measured {
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let making = Making {
-        engine: if arguments.engine == EngineName::Threads { Kind::Threads } else { Kind::Best },
-        lanes: arguments.lanes.unwrap_or(processors),
-        brake: arguments.live.then_some(arguments.brake),
-        stop: Arc::clone(stop),
-    };
+    let making = arguments.making(stop);
     let set = Settings {
         room: target.bytes,
         sector: target.sector,
-        writes: suite.writes != Writes::Never && (target.was_made() || arguments.destroy_data_on.is_some()),
+        writes: suite.writes != Writes::Never && (target.was_made() || !arguments.destroy_data_on.is_empty()),
         lasts: arguments.lasts.unwrap_or(suite.time.usual()),
-        ramp: arguments.ramp,
+        ramp: arguments.ramp.unwrap_or(USUAL.1),
         seed: arguments.seed,
         limit_s: arguments.limit.as_secs_f64(),
         limit_share: arguments.limit_share,

@@ -9,9 +9,10 @@ use super::{Suite, Writes};
 use crate::bench::{Bench, Dry, Job, Series, Step, Timed};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
-use crate::result::{RunResult, result, together};
+use crate::result::{RunResult, result};
 use crate::run::Outcome;
 use crate::tally::Tally;
+use crate::together::together;
 
 /// Something that a suite found out, in words and as a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use diskwright_base::units::display;
 use diskwright_probe::compare::estimate_of;
 use diskwright_probe::document::Document;
 use diskwright_probe::result::RunResult;
+use diskwright_probe::script::Format;
 use diskwright_probe::suites::Suite;
 
 use super::page::{duration, hidden, remarks};
@@ -15,8 +16,8 @@ use crate::style::{Ink, Style};
 use crate::table::{Align, Table};
 use crate::text::{self, wrap};
 
-/// All of it.
-pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
+/// All of it: of a suite, or of a script.
+pub fn screen(suite: Option<&Suite>, document: &Document, style: &Style) -> String {
     let groups = groups(&document.runs);
     let mut out = head(suite, document, style);
     out += &fitted(&speed(&groups, style), style);
@@ -42,6 +43,16 @@ pub fn screen(suite: &Suite, document: &Document, style: &Style) -> String {
     for line in found.iter().flat_map(|text| indented(text, style)) {
         out += &format!("{line}\n");
     }
+    let notes = document.script.iter().flat_map(|s| &s.notes);
+    for (at, note) in notes.enumerate() {
+        if at == 0 {
+            out += &format!("\n{}\n", style.paint(Ink::Bold, "Not as the script says, and no other load"));
+        }
+        for line in indented(&format!("{}:{}: {}", note.file, note.line, note.text), style) {
+            out += &format!("{line}\n");
+        }
+    }
+    let Some(suite) = suite else { return out };
     let good = wrap(&style.clean(&format!("A good result: {}", suite.good)), style.width, 0);
     out + &format!("\n{}\n", good.join("\n"))
 }
@@ -74,12 +85,26 @@ fn engine(document: &Document) -> Vec<String> {
     said
 }
 
+/// What was run, in a line.
+fn title(suite: Option<&Suite>, document: &Document) -> String {
+    if let Some(suite) = suite {
+        return format!("{}: {}", suite.id, suite.title);
+    }
+    let file = document.script.as_ref().and_then(|s| s.files.first()).map_or("", |f| &f.path);
+    let whose = match document.script.as_ref().map(|s| s.format) {
+        Some(Format::Fio) => " as a job file of fio",
+        Some(Format::ResponseProbe) => " as a script of Response Probe",
+        None => "",
+    };
+    format!("{}: {file}{whose}", document.suite)
+}
+
 fn indented(words: &str, style: &Style) -> Vec<String> {
     let lines = wrap(&style.clean(words), style.width.saturating_sub(4), 0);
     lines.into_iter().enumerate().map(|(at, line)| format!("{}{line}", if at == 0 { "  " } else { "    " })).collect()
 }
 
-fn head(suite: &Suite, document: &Document, style: &Style) -> String {
+fn head(suite: Option<&Suite>, document: &Document, style: &Style) -> String {
     let device = &document.device;
     let words = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),
@@ -93,8 +118,10 @@ fn head(suite: &Suite, document: &Document, style: &Style) -> String {
         document.buffered.then(|| "through the page cache".into()),
     ];
     let words: Vec<String> = words.into_iter().flatten().collect();
-    let title = style.paint(Ink::Bold, &format!("{}: {}", suite.id, suite.title));
-    let target = wrap(&style.clean(&format!("{} ({})", document.target, words.join(", "))), style.width, 0);
+    let title = style.paint(Ink::Bold, &style.clean(&title(suite, document)));
+    let names: Vec<&str> = document.targets.iter().map(|t| t.name.as_str()).collect();
+    let target = if names.is_empty() { document.target.clone() } else { names.join(", ") };
+    let target = wrap(&style.clean(&format!("{target} ({})", words.join(", "))), style.width, 0);
     format!("{title}\n{}\n\n", style.paint(Ink::Dim, &target.join("\n")))
 }
 

@@ -92,6 +92,7 @@ fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
         Placement::Sequential { streams } => parts.push(("streams", format!("{streams} streams"))),
         Placement::Normal { mean, deviation } => parts.push(("around", format!("around {mean} ± {deviation:.3}"))),
         Placement::Zipf { theta } => parts.push(("theta", format!("theta {theta}"))),
+        Placement::Pareto { power } => parts.push(("power", format!("power {power}"))),
         Placement::Uniform => {}
     }
     if let Pace::Users { think_s, .. } = pattern.pace {

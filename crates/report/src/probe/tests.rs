@@ -137,7 +137,7 @@ fn the_page_and_the_screen_stay_as_expected() {
     crate::expect::holds("probe/depths.html", &drawn_page);
     let suite = diskwright_probe::suites::suite("depth").unwrap();
     for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
-        let screen = super::screen(suite, document, &Style::plain(width));
+        let screen = super::screen(Some(suite), document, &Style::plain(width));
         assert!(screen.lines().all(|l| crate::text::width(l) <= width), "{screen}");
         crate::expect::holds(&format!("probe/{name}.txt"), &screen);
     }

@@ -1,0 +1,442 @@
+//! One section of a job file as jobs of ours.
+
+use std::path::Path;
+
+use super::numbers::{self, Sizes};
+use super::{Section, Value};
+use crate::error::ProbeError;
+use crate::pattern::{Durable, Pace, Pattern, Placement, Spread};
+use crate::script::{Amount, MOST_JOBS, Note, ScriptJob, Total, wrong};
+
+/// Engines that have one request at a time, whatever `iodepth` says.
+const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];
+/// Engines that have `iodepth` requests at a time.
+const MANY: &[&str] = &["libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"];
+
+/// A section's options, asked one by one.
+struct Asked<'a> {
+    file: &'a str,
+    section: &'a Section,
+    notes: Vec<Note>,
+    base: u64,
+}
+
+impl<'a> Asked<'a> {
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        self.section.values.get(key)
+    }
+
+    fn line(&self, key: &str) -> usize {
+        self.value(key).map_or(self.section.line, |v| v.line)
+    }
+
+    fn text(&self, key: &str) -> Option<&'a str> {
+        self.value(key).map(|v| v.text.as_deref().unwrap_or("1"))
+    }
+
+    fn wrong(&self, key: &str, because: impl std::fmt::Display) -> ProbeError {
+        wrong(self.file, self.line(key), format!("{key}: {because}"))
+    }
+
+    /// An option's value as `parse` understands it.
+    fn get<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, ProbeError> {
+        self.text(key).map(|text| parse(text).map_err(|because| self.wrong(key, because))).transpose()
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, ProbeError> {
+        let yes = |text: &str| match text {
+            "0" | "false" => Ok(false),
+            "1" | "true" => Ok(true),
+            _ => Err(format!("0 or 1 belongs here, not `{text}`")),
+        };
+        Ok(self.get(key, yes)?.unwrap_or(false))
+    }
+
+    fn note(&mut self, key: &str, text: &str) {
+        let (file, line) = (self.file.to_owned(), self.line(key));
+        self.notes.push(Note { file, line, text: format!("{key}: {text}") });
+    }
+}
+
+/// The jobs of a section: one, or as many as `numjobs` says.
+pub(super) fn jobs(file: &str, section: &Section, notes: &mut Vec<Note>) -> Result<Vec<ScriptJob>, ProbeError> {
+    let mut asked = Asked { file, section, notes: Vec::new(), base: 1024 };
+    let base = |text: &str| match text {
+        "1024" => Ok(1024),
+        "1000" => Ok(1000),
+        _ => Err(format!("1000 or 1024 belongs here, not `{text}`")),
+    };
+    asked.base = asked.get("kb_base", base)?.unwrap_or(1024);
+    let one = job(&mut asked)?;
+    let many = |text: &str| {
+        numbers::count(text).and_then(|n| match n {
+            1..=512 => Ok(n),
+            _ => Err(format!("from 1 to {MOST_JOBS} jobs are made")),
+        })
+    };
+    let times = asked.get("numjobs", many)?.unwrap_or(1);
+    let grouped = times > 1 && asked.flag("group_reporting")?;
+    let step = asked.get("offset_increment", |t| numbers::amount(t, asked.base))?;
+    let mut jobs = Vec::new();
+    for number in 0..times {
+        let mut next = one.clone();
+        next.group = grouped.then(|| one.name.clone());
+        next.file = name_file(&asked, &one.name, number)?;
+        next.pattern.seed = next.pattern.seed.wrapping_add(number);
+        next.from = match (one.from, step) {
+            (from, None) => from,
+            (Amount::Bytes(from), Some(Amount::Bytes(step))) => {
+                Amount::Bytes(step.saturating_mul(number).saturating_add(from))
+            }
+            (Amount::Share(from), Some(Amount::Share(step))) => Amount::Share((from + step * number as f64).min(1.0)),
+            (Amount::Bytes(0), Some(Amount::Share(step))) => Amount::Share((step * number as f64).min(1.0)),
+            _ => {
+                return Err(
+                    asked.wrong("offset_increment", "`offset` is in other units; bytes for both would be right")
+                );
+            }
+        };
+        jobs.push(next);
+    }
+    for note in asked.notes {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The file that a job works on, as fio names it.
+fn name_file(asked: &Asked<'_>, job: &str, number: u64) -> Result<String, ProbeError> {
+    let name = match asked.text("filename") {
+        Some(name) => {
+            let plain = name.replace("\\:", "\u{0}");
+            if plain.contains(':') {
+                return Err(asked.wrong("filename", "a job has one file here; write a section for each of them"));
+            }
+            plain.replace('\u{0}', ":")
+        }
+        None => format!("{job}.{number}.0"),
+    };
+    if name.is_empty() || name.contains('\0') {
+        return Err(asked.wrong("filename", "a file or a block device belongs here"));
+    }
+    match asked.text("directory") {
+        None | Some("") => Ok(name),
+        Some(folder) if folder.contains(':') => Err(asked.wrong("directory", "one folder belongs here")),
+        Some(folder) => Ok(Path::new(folder).join(name.trim_start_matches('/')).display().to_string()),
+    }
+}
+
+fn job(asked: &mut Asked<'_>) -> Result<ScriptJob, ProbeError> {
+    let name = asked.text("name").unwrap_or(&asked.section.name).to_owned();
+    let way = way(asked)?;
+    let (sizes, write_sizes) = sizes(asked, &way)?;
+    let buffered = match asked.value("buffered") {
+        Some(_) => asked.flag("buffered")?,
+        None => !asked.flag("direct")?,
+    };
+    let depth = depth(asked, buffered)?;
+    let base = asked.base;
+    let align = |text: &str| match numbers::directions(text) {
+        [Some(both), other] if other.is_none() || other == Some(both) => numbers::size(both, base),
+        _ => Err("one size for reads and writes belongs here".into()),
+    };
+    let (durable, sync_every) = durable(asked, &way)?;
+    let mut pattern = Pattern {
+        name: name.clone(),
+        read_share: way.read_share,
+        align_bytes: asked.get("ba", align)?.unwrap_or(0),
+        buffered,
+        durable,
+        sync_every,
+        seed: asked.get("randseed", numbers::count)?.unwrap_or(0),
+        ramp: asked.get("ramp_time", |t| numbers::time(t, 1.0))?.unwrap_or_default(),
+        sizes,
+        write_sizes,
+        ..Pattern::random_reads(4096, depth)
+    };
+    place(asked, &way, &mut pattern)?;
+    pace(asked, &way, depth, &mut pattern)?;
+    let whole = |text: &str| numbers::amount(text, base);
+    let (size, file_bytes) = (asked.get("size", whole)?, asked.get("filesize", |t| numbers::size(t, base))?);
+    let from = asked.get("offset", whole)?.unwrap_or(Amount::Bytes(0));
+    let range = match (file_bytes, from) {
+        (Some(bytes), Amount::Bytes(from)) => Some(Amount::Bytes(bytes.saturating_sub(from))),
+        (Some(_), Amount::Share(_)) => None,
+        (None, _) => size,
+    };
+    let runtime = asked.get("runtime", |t| numbers::time(t, 1.0))?.filter(|d| !d.is_zero());
+    let time_based = asked.flag("time_based")?;
+    if time_based && runtime.is_none() {
+        return Err(asked.wrong("time_based", "a `runtime` belongs to it"));
+    }
+    let total = if time_based { Total::None } else { total(asked, &pattern, size.filter(|_| file_bytes.is_some()))? };
+    Ok(ScriptJob {
+        name,
+        group: None,
+        file: String::new(),
+        file_bytes,
+        pattern,
+        from,
+        range,
+        seek_records: None,
+        total,
+        after: asked.get("startdelay", |t| numbers::time(t, 1.0))?.unwrap_or_default(),
+        lasts: runtime,
+        line: asked.section.line,
+    })
+}
+
+/// `rw`: direction, order, share of reads, and the number behind a colon.
+struct Way {
+    random: bool,
+    read_share: f64,
+    modifier: Option<u64>,
+}
+
+impl Way {
+    fn mixed(&self) -> bool {
+        self.read_share > 0.0 && self.read_share < 1.0
+    }
+}
+
+fn way(asked: &Asked<'_>) -> Result<Way, ProbeError> {
+    let text = asked.text("rw").unwrap_or("read");
+    let (word, modifier) = text.split_once(':').map_or((text, None), |(word, number)| (word, Some(number)));
+    let percent = |text: &str| match numbers::count(text)? {
+        percent @ 0..=100 => Ok(percent as f64 / 100.0),
+        _ => Err(format!("a percentage belongs here, not `{text}`")),
+    };
+    let reads = asked.get("rwmixread", percent)?;
+    let mixed = reads.or(asked.get("rwmixwrite", percent)?.map(|writes| 1.0 - writes)).unwrap_or(0.5);
+    let (random, read_share) = match word {
+        "read" => (false, 1.0),
+        "write" => (false, 0.0),
+        "rw" | "readwrite" => (false, mixed),
+        "randread" => (true, 1.0),
+        "randwrite" => (true, 0.0),
+        "randrw" => (true, mixed),
+        _ if word.contains("trim") => return Err(asked.wrong("rw", "nothing is trimmed here")),
+        _ => {
+            let known = "read, write, rw, randread, randwrite or randrw";
+            return Err(asked.wrong("rw", format!("{known} belongs here, not `{word}`")));
+        }
+    };
+    let number = |text: &str| match text.strip_prefix('-') {
+        Some(_) => Err("going backwards is not done here".to_owned()),
+        None => numbers::size(text, asked.base),
+    };
+    let modifier = modifier.map(|m| number(m).map_err(|because| asked.wrong("rw", because))).transpose()?;
+    Ok(Way { random, read_share, modifier: modifier.filter(|m| *m > 0) })
+}
+
+/// Sizes of requests, and of writes where those are others.
+fn sizes(asked: &Asked<'_>, way: &Way) -> Result<(Sizes, Sizes), ProbeError> {
+    let base = asked.base;
+    type Parse = fn(&str, u64) -> Result<Sizes, String>;
+    let kinds: [(&str, Parse); 3] = [("bssplit", numbers::parts), ("bsrange", numbers::range), ("bs", numbers::fixed)];
+    let usual = || vec![(4096, 1.0)];
+    let mut both = [usual(), usual()];
+    for (key, parse) in kinds {
+        let Some(text) = asked.text(key) else { continue };
+        for (sizes, part) in both.iter_mut().zip(numbers::directions(text)) {
+            if let Some(part) = part {
+                *sizes = parse(part, base).map_err(|because| asked.wrong(key, because))?;
+            }
+        }
+        break;
+    }
+    let [reads, writes] = both;
+    Ok(match way.read_share {
+        1.0 => (reads, Vec::new()),
+        0.0 => (writes, Vec::new()),
+        _ if reads == writes => (reads, Vec::new()),
+        _ => (reads, writes),
+    })
+}
+
+/// Requests outstanding, by `iodepth` and what the engine makes of it.
+fn depth(asked: &mut Asked<'_>, buffered: bool) -> Result<u32, ProbeError> {
+    let number = |text: &str| match numbers::count(text)? {
+        depth @ 1..=65_536 => Ok(depth as u32),
+        _ => Err(format!("from 1 to 65536, not `{text}`")),
+    };
+    let depth = asked.get("iodepth", number)?.unwrap_or(1);
+    let engine = asked.text("ioengine").unwrap_or("psync");
+    if ONE_AT_A_TIME.contains(&engine) {
+        if depth > 1 {
+            asked.note("iodepth", &format!("the engine {engine} has one request at a time, and so it is here"));
+        }
+        return Ok(1);
+    }
+    if !MANY.contains(&engine) {
+        let known = [MANY, ONE_AT_A_TIME].concat().join(", ");
+        return Err(asked.wrong(
+            "ioengine",
+            format!(
+                "`{engine}` does other things than reading and writing a file or \
+                                                    device; known are {known}"
+            ),
+        ));
+    }
+    if engine == "libaio" && buffered && depth > 1 {
+        asked.note("iodepth", "the kernel serves buffered requests of libaio one at a time, and so it is here");
+        return Ok(1);
+    }
+    if engine != "io_uring" {
+        asked.note("ioengine", "io_uring here (or threads where there is none), at the same depth");
+    }
+    Ok(depth)
+}
+
+fn durable(asked: &Asked<'_>, way: &Way) -> Result<(Durable, u32), ProbeError> {
+    let every = |text: &str| numbers::count(text).and_then(|n| u32::try_from(n).map_err(|e| e.to_string()));
+    let (fsync, fdatasync) = (asked.get("fsync", every)?.unwrap_or(0), asked.get("fdatasync", every)?.unwrap_or(0));
+    let sync = match asked.text("sync").unwrap_or("none") {
+        "0" | "none" => false,
+        "dsync" => true,
+        "1" | "sync" => {
+            return Err(
+                asked.wrong("sync", "O_SYNC is not done here; `sync=dsync` leaves out only the times of the file")
+            );
+        }
+        other => return Err(asked.wrong("sync", format!("none or dsync belongs here, not `{other}`"))),
+    };
+    if way.read_share == 1.0 {
+        return Ok((Durable::No, 1));
+    }
+    match (fsync, fdatasync, sync) {
+        (0, 0, false) => Ok((Durable::No, 1)),
+        (0, 0, true) => Ok((Durable::Dsync, 1)),
+        (every, 0, false) => Ok((Durable::Fsync, every)),
+        (0, every, false) => Ok((Durable::Fdatasync, every)),
+        _ => Err(asked.wrong("fsync", "one of fsync, fdatasync and sync is done, not several")),
+    }
+}
+
+/// Where requests go.
+fn place(asked: &mut Asked<'_>, way: &Way, pattern: &mut Pattern) -> Result<(), ProbeError> {
+    if !way.random {
+        pattern.placement = Placement::Sequential { streams: 1 };
+        pattern.apart = way.mixed();
+        if let Some(hole) = way.modifier {
+            let [(size, _)] = pattern.sizes[..] else {
+                return Err(asked.wrong("rw", "holes between requests of several sizes are not made"));
+            };
+            if way.mixed() {
+                return Err(asked.wrong("rw", "holes in a mix of reads and writes are not made; write two jobs"));
+            }
+            pattern.placement = Placement::Strided { stride_bytes: hole.saturating_add(u64::from(size)) };
+        }
+        return Ok(());
+    }
+    pattern.run_requests = way.modifier.map_or(1, |m| u32::try_from(m).unwrap_or(u32::MAX));
+    let text = asked.text("random_distribution").unwrap_or("random");
+    let (law, number) = text.split_once(':').unwrap_or((text, ""));
+    let number = number.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    pattern.placement = match (law, number) {
+        ("random", _) => Placement::Uniform,
+        ("zipf", Some(theta)) if theta > 0.0 && theta <= 100.0 && theta != 1.0 => Placement::Zipf { theta },
+        ("pareto", Some(power)) if power > 0.0 && power < 1.0 => Placement::Pareto { power },
+        ("normal", Some(deviation)) if (0.0..=100.0).contains(&deviation) => {
+            // the mean of 12 even numbers, and an even one of this width on top; then a hash
+            let width = (deviation / 100.0).min(0.5);
+            pattern.scattered = true;
+            Placement::Normal { mean: 0.5, deviation: (1.0 / 144.0 + width * width / 12.0).sqrt() }
+        }
+        _ => {
+            let because = format!(
+                "random, zipf:θ (θ above 0, not 1), pareto:h (h between 0 and 1) or normal:percent \
+                                   belongs here, not `{text}`"
+            );
+            return Err(asked.wrong("random_distribution", because));
+        }
+    };
+    if pattern.placement == Placement::Uniform && !asked.flag("norandommap")? {
+        asked.note("rw", "places are drawn independently, as with norandommap; fio goes to each place once a pass");
+    }
+    Ok(())
+}
+
+/// When requests are made.
+fn pace(asked: &mut Asked<'_>, way: &Way, depth: u32, pattern: &mut Pattern) -> Result<(), ProbeError> {
+    pattern.pace = Pace::Closed { depth };
+    if let Some(rate_per_s) = rate(asked, way, pattern)? {
+        let poisson = match asked.text("rate_process").unwrap_or("linear") {
+            "linear" => false,
+            "poisson" => true,
+            other => return Err(asked.wrong("rate_process", format!("linear or poisson belongs here, not `{other}`"))),
+        };
+        pattern.pace = Pace::Open { rate_per_s, poisson };
+        pattern.most_outstanding = Some(depth);
+        let key = if asked.value("rate").is_some() { "rate" } else { "rate_iops" };
+        asked.note(key, "latency counts from the moment at which a request should start");
+    }
+    let microseconds = |text: &str| numbers::time(text, 1e-6);
+    let thinks = asked.get("thinktime", microseconds)?.unwrap_or_default();
+    if thinks.is_zero() {
+        return Ok(());
+    }
+    if matches!(pattern.pace, Pace::Open { .. }) {
+        return Err(asked.wrong("thinktime", "with a rate it is not done; one of the two would be right"));
+    }
+    let blocks = asked.get("thinktime_blocks", numbers::count)?.unwrap_or(1).max(1);
+    if depth > 1 && blocks > 1 {
+        return Err(asked.wrong("thinktime_blocks", "several blocks at several at a time are not done; `iodepth=1` is"));
+    }
+    if depth > 1 {
+        asked.note("thinktime", "one request at a time, whatever `iodepth` says, as in fio");
+    }
+    let spins = asked.get("thinktime_spin", microseconds)?.unwrap_or_default().min(thinks);
+    pattern.pace = Pace::Cycles {
+        users: 1,
+        think_s: Spread::fixed((thinks - spins).as_secs_f64()),
+        requests: Spread::fixed(blocks as f64),
+        compute_s: Spread::fixed(spins.as_secs_f64()),
+    };
+    Ok(())
+}
+
+/// Requests a second of `rate_iops`, or of `rate` in bytes.
+fn rate(asked: &Asked<'_>, way: &Way, pattern: &Pattern) -> Result<Option<f64>, ProbeError> {
+    let (key, text) = match (asked.text("rate_iops"), asked.text("rate")) {
+        (Some(_), Some(_)) => {
+            return Err(asked.wrong("rate", "with rate_iops it is not done; one of the two would be right"));
+        }
+        (Some(text), None) => ("rate_iops", text),
+        (None, Some(text)) => ("rate", text),
+        (None, None) => return Ok(None),
+    };
+    if way.mixed() {
+        return Err(asked.wrong(key, "fio limits reads and writes of a mix each by itself; write two jobs"));
+    }
+    let [reads, writes] = numbers::directions(text);
+    let Some(text) = (if way.read_share == 1.0 { reads } else { writes }) else { return Ok(None) };
+    let number = numbers::size(text, asked.base).map_err(|because| asked.wrong(key, because))?;
+    if key == "rate_iops" {
+        return Ok((number > 0).then_some(number as f64));
+    }
+    let weights: f64 = pattern.sizes.iter().map(|s| s.1).sum();
+    let mean = pattern.sizes.iter().map(|s| f64::from(s.0) * s.1).sum::<f64>() / weights;
+    Ok((number > 0).then(|| number as f64 / mean))
+}
+
+/// When a job that time does not end has asked for enough. `size` is the total
+/// where `filesize` says how long the file is.
+fn total(asked: &Asked<'_>, pattern: &Pattern, size: Option<Amount>) -> Result<Total, ProbeError> {
+    let loops = asked.get("loops", numbers::count)?.unwrap_or(1).max(1);
+    if let Some(requests) = asked.get("number_ios", numbers::count)?.filter(|n| *n > 0) {
+        let ([(size, _)], true) = (&pattern.sizes[..], pattern.write_sizes.is_empty()) else {
+            return Err(asked.wrong("number_ios", "with requests of several sizes it is not done; `io_size` is"));
+        };
+        return Ok(Total::Bytes(requests.saturating_mul(u64::from(*size)).saturating_mul(loops)));
+    }
+    match (asked.get("io_size", |t| numbers::amount(t, asked.base))?, size) {
+        (Some(Amount::Bytes(bytes)), _) | (None, Some(Amount::Bytes(bytes))) if bytes > 0 => {
+            Ok(Total::Bytes(bytes.saturating_mul(loops)))
+        }
+        (Some(Amount::Share(_)), _) => Err(asked.wrong("io_size", "a number of bytes belongs here")),
+        _ => Ok(Total::Passes(loops)),
+    }
+}

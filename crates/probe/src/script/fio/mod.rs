@@ -1,0 +1,219 @@
+//! The common core of fio's job files: sections with options, `[global]` ones
+//! for all below, rounds by `stonewall`. Source: fio's HOWTO, "Job file format".
+
+mod job;
+mod numbers;
+pub mod options;
+
+use std::collections::BTreeMap;
+
+use super::{Format, MOST_JOBS, Note, Script, ScriptJob, Source, unique, wrong};
+use crate::error::ProbeError;
+use options::{Treatment, canonical, like, option};
+
+/// Longest line, bytes.
+const MOST_LINE: usize = 4096;
+
+/// An option's value and where it stands.
+#[derive(Clone, Debug)]
+struct Value {
+    line: usize,
+    /// `None` for an option without `=`.
+    text: Option<String>,
+}
+
+/// Options by name.
+type Values = BTreeMap<&'static str, Value>;
+
+/// A section with what the global ones above say.
+#[derive(Clone, Debug)]
+struct Section {
+    name: String,
+    line: usize,
+    values: Values,
+}
+
+/// Understands a job file. `variable` gives variables of the environment.
+///
+/// # Errors
+/// With file, line and option, and what would be right.
+pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
+    let mut reader = Reader { file, variable, global: Values::new(), sections: Vec::new(), notes: Vec::new() };
+    for (at, line) in text.lines().enumerate() {
+        reader.line(at + 1, line)?;
+    }
+    let Reader { sections, mut notes, .. } = reader;
+    let mut rounds = Rounds::default();
+    // a last section that is a global one has nobody to tell
+    for section in sections.iter().filter(|s| s.name != "global") {
+        let jobs = job::jobs(file, section, &mut notes)?;
+        rounds.add(file, section, jobs)?;
+    }
+    let mut rounds = rounds.jobs;
+    if rounds.is_empty() {
+        return Err(wrong(file, 0, "has no section for a job, such as `[reads]`".into()));
+    }
+    rounds.iter_mut().for_each(|round| unique(round));
+    notes.sort_by_key(|n| n.line);
+    let files = vec![Source { path: file.to_owned(), text: text.to_owned() }];
+    Ok(Script { format: Format::Fio, files, rounds, notes })
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    global: Values,
+    /// The sections; before the first, or in a global one, options go to `global`.
+    sections: Vec<Section>,
+    notes: Vec<Note>,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, at: usize, line: &str) -> Result<(), ProbeError> {
+        // fio cuts a line at either sign, wherever it stands
+        let line = line.split([';', '#']).next().unwrap_or_default().trim();
+        let fail = |because: String| Err(wrong(self.file, at, because));
+        if line.is_empty() {
+            return Ok(());
+        }
+        if line.len() > MOST_LINE {
+            return fail(format!("a line of more than {MOST_LINE} bytes"));
+        }
+        if let Some(rest) = line.strip_prefix('[') {
+            let name = rest.strip_suffix(']').map(str::trim).filter(|n| !n.is_empty());
+            let Some(name) = name else { return fail(format!("`{line}`: `[name]` would be right")) };
+            self.section(at, name);
+            return if self.sections.len() > MOST_JOBS { fail(format!("more than {MOST_JOBS} jobs")) } else { Ok(()) };
+        }
+        if line.starts_with("include ") {
+            return fail("`include`: other files are not read; put their text here".into());
+        }
+        if self.sections.is_empty() {
+            return fail(format!("`{line}` stands before the first section; `[global]` or `[name]` belongs above it"));
+        }
+        let (key, value) = line.split_once('=').map_or((line, None), |(k, v)| (k.trim(), Some(v.trim())));
+        let value = value.map(|v| self.expand(at, v)).transpose()?;
+        self.option(at, key, value)
+    }
+
+    fn section(&mut self, at: usize, name: &str) {
+        // what the last section was told becomes everybody's if it was a global one
+        if let Some(last) = self.sections.last().filter(|s| s.name == "global") {
+            self.global = last.values.clone();
+            self.sections.pop();
+        }
+        self.sections.push(Section { name: name.to_owned(), line: at, values: self.global.clone() });
+    }
+
+    /// Puts variables of the environment in place of `${NAME}`.
+    fn expand(&self, at: usize, value: &str) -> Result<String, ProbeError> {
+        let fail = |because: String| Err(wrong(self.file, at, because));
+        if value.contains('`') {
+            return fail(format!("`{value}`: nothing is computed or run; write the result"));
+        }
+        let (mut done, mut rest) = (String::new(), value);
+        while let Some(start) = rest.find('$') {
+            done += &rest[..start];
+            let Some(end) = rest[start..].find('}').filter(|_| rest[start..].starts_with("${")) else {
+                return fail(format!("`{value}`: only `${{NAME}}` is replaced, by a variable of the environment"));
+            };
+            let name = &rest[start + 2..start + end];
+            match (self.variable)(name) {
+                Some(found) => done += &found,
+                None => return fail(format!("the environment has no variable {name}; set it, or write its value")),
+            }
+            rest = &rest[start + end + 1..];
+            if done.len() > MOST_LINE {
+                return fail(format!("a value of more than {MOST_LINE} bytes"));
+            }
+        }
+        Ok(done + rest)
+    }
+
+    fn option(&mut self, at: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
+        let fail = |because: String| Err(wrong(self.file, at, because));
+        let Some((name, treatment)) = option(key) else {
+            let hint = like(key).map_or(String::new(), |known| format!("; `{known}` is one"));
+            return fail(format!("`{key}` is no option that is known here{hint}"));
+        };
+        let said = value.as_deref().unwrap_or("1");
+        let off = matches!(said, "0" | "none" | "false");
+        match treatment {
+            Treatment::Done => {}
+            Treatment::Noted(why) => {
+                if !off {
+                    self.notes.push(Note { file: self.file.to_owned(), line: at, text: format!("{key}: {why}") });
+                }
+                return Ok(());
+            }
+            Treatment::Refused(why) if !off => return fail(format!("`{key}` would make another load: {why}")),
+            Treatment::Only(right, why) if !off && said != right => {
+                return fail(format!("`{key}={said}` would make another load: {why}"));
+            }
+            Treatment::Refused(_) | Treatment::Only(..) => return Ok(()),
+        }
+        let Some(section) = self.sections.last_mut() else { return Ok(()) };
+        // of two options for one thing the later counts
+        for (one, other) in [("bs", "bsrange"), ("direct", "buffered"), ("rwmixread", "rwmixwrite")] {
+            if name == one {
+                section.values.remove(other);
+            } else if name == other {
+                section.values.remove(one);
+            }
+        }
+        let name = if canonical(name) == "file_size" { "filesize" } else { name };
+        section.values.insert(name, Value { line: at, text: value });
+        Ok(())
+    }
+}
+
+/// Jobs by the round in which they run.
+#[derive(Default)]
+struct Rounds {
+    jobs: Vec<Vec<ScriptJob>>,
+    /// Sections of each round.
+    sections: Vec<Vec<String>>,
+    /// Rounds below this are over before the next section begins.
+    open: usize,
+    all: usize,
+}
+
+impl Rounds {
+    fn add(&mut self, file: &str, section: &Section, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
+        self.all += jobs.len();
+        if self.all > MOST_JOBS {
+            return Err(wrong(file, section.line, format!("more than {MOST_JOBS} jobs in all; `numjobs` counts too")));
+        }
+        let stonewall = section.values.get("stonewall").is_some_and(|v| v.text.as_deref() != Some("0"));
+        if stonewall {
+            self.open = self.jobs.len();
+        }
+        let round = match section.values.get("wait_for") {
+            Some(value) => self.behind(file, value)?,
+            None => self.open,
+        };
+        while self.jobs.len() <= round {
+            self.jobs.push(Vec::new());
+            self.sections.push(Vec::new());
+        }
+        self.jobs[round].extend(jobs);
+        self.sections[round].push(section.name.clone());
+        Ok(())
+    }
+
+    /// The round behind the section that a job waits for.
+    fn behind(&self, file: &str, value: &Value) -> Result<usize, ProbeError> {
+        let name = value.text.as_deref().unwrap_or_default();
+        let Some(round) = self.sections.iter().position(|names| names.iter().any(|n| n == name)) else {
+            return Err(wrong(file, value.line, format!("wait_for: no section above is called `{name}`")));
+        };
+        if self.sections[round].iter().any(|n| n != name) {
+            let because = format!(
+                "wait_for={name}: other jobs run beside `{name}`, and would be waited for too; \
+                                   `stonewall` waits for all of them"
+            );
+            return Err(wrong(file, value.line, because));
+        }
+        Ok(round + 1)
+    }
+}

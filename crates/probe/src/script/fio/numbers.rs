@@ -1,0 +1,197 @@
+//! fio's numbers: sizes with `k`, `m`, `g`, times with `s`, `ms`, `us`, ranges
+//! and lists for reads and writes (HOWTO, "Parameter types").
+
+use std::time::Duration;
+
+use crate::script::Amount;
+
+/// Most sizes that a range or a split may have.
+const MOST_SIZES: usize = 4096;
+/// Largest request, bytes.
+const MOST_REQUEST: u64 = 1 << 30;
+
+/// A whole number, decimal or `0x`, and what stands behind it in lower case.
+fn split(text: &str) -> Option<(u64, String)> {
+    let text = text.trim().to_lowercase();
+    let (digits, radix) = text.strip_prefix("0x").map_or((text.as_str(), 10), |rest| (rest, 16));
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    let number = u64::from_str_radix(&digits[..end], radix).ok()?;
+    Some((number, digits[end..].trim().to_owned()))
+}
+
+/// A whole number without any unit.
+pub fn count(text: &str) -> Result<u64, String> {
+    match split(text) {
+        Some((number, rest)) if rest.is_empty() => Ok(number),
+        _ => Err(format!("a whole number belongs here, not `{text}`")),
+    }
+}
+
+/// A size. `base` is `kb_base`: with 1024, `k` is 1024 and `ki` is 1000, as old
+/// scripts have it; with 1000 it is the other way round.
+pub fn size(text: &str, base: u64) -> Result<u64, String> {
+    let wrong = || format!("a size such as 4096, 4k or 10g belongs here, not `{text}`");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let (power, binary) = match unit.strip_suffix('i') {
+        Some(power) if !power.is_empty() => (power, base == 1000),
+        _ => (unit, base == 1024),
+    };
+    let power = match power {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return Err(wrong()),
+    };
+    let unit: u64 = if binary { 1024u64.pow(power) } else { 1000u64.pow(power) };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
+/// A size, or a share of the file such as `50%`.
+pub fn amount(text: &str, base: u64) -> Result<Amount, String> {
+    match text.trim().strip_suffix('%') {
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Amount::Share(percent / 100.0)),
+            _ => Err(format!("a size or a share up to 100% belongs here, not `{text}`")),
+        },
+        None => size(text, base).map(Amount::Bytes),
+    }
+}
+
+/// A time; a number without a unit has this one, seconds.
+pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
+    let wrong = || format!("a time such as 30, 10m or 500ms belongs here, not `{text}`");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit_s = match unit.as_str() {
+        "" => unit_s,
+        "d" => 86_400.0,
+        "h" => 3600.0,
+        "m" => 60.0,
+        "s" | "sec" => 1.0,
+        "ms" | "msec" => 1e-3,
+        "us" | "usec" => 1e-6,
+        _ => return Err(wrong()),
+    };
+    let seconds = number as f64 * unit_s;
+    if seconds > 366.0 * 86_400.0 { Err(wrong()) } else { Ok(Duration::from_secs_f64(seconds)) }
+}
+
+/// What stands for reads and for writes: `a`, `a,b`, `,b`; a third, for trims,
+/// is not looked at. An empty part is `None`.
+pub fn directions(text: &str) -> [Option<&str>; 2] {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let given = |at: usize| parts.get(at).copied().filter(|p| !p.is_empty());
+    // one that is not ended by a comma is for those behind it too
+    let writes = if parts.len() == 1 { given(0) } else { given(1) };
+    [given(0), writes]
+}
+
+/// Sizes of requests with their weights.
+pub type Sizes = Vec<(u32, f64)>;
+
+fn request(text: &str, base: u64) -> Result<u32, String> {
+    let bytes = size(text, base)?;
+    match u32::try_from(bytes) {
+        Ok(small) if (1..=MOST_REQUEST).contains(&bytes) => Ok(small),
+        _ => Err(format!("requests of {bytes} bytes: from 1 to {MOST_REQUEST} are made")),
+    }
+}
+
+/// `bs`: one size.
+pub fn fixed(text: &str, base: u64) -> Result<Sizes, String> {
+    Ok(vec![(request(text, base)?, 1.0)])
+}
+
+/// `bsrange`: every multiple of the least up to the most, equally often (fio
+/// draws a number up to the most, adds the least, and cuts it to a multiple).
+pub fn range(text: &str, base: u64) -> Result<Sizes, String> {
+    let (least, most) = text.split_once(['-', ':']).ok_or("a range such as 4k-64k belongs here")?;
+    let (a, b) = (request(least, base)?, request(most, base)?);
+    let (least, most) = (a.min(b), a.max(b));
+    let steps = most / least;
+    if most % least != 0 || steps as usize > MOST_SIZES {
+        return Err(format!("{text}: the larger must be a multiple of the smaller, at most {MOST_SIZES} times it"));
+    }
+    Ok((1..=steps).map(|times| (least * times, 1.0)).collect())
+}
+
+/// `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
+pub fn parts(text: &str, base: u64) -> Result<Sizes, String> {
+    let mut sizes: Vec<(u32, Option<f64>)> = Vec::new();
+    for part in text.split(':') {
+        let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
+        let percent = match percent.trim() {
+            "" => None,
+            percent => Some(count(percent)? as f64),
+        };
+        sizes.push((request(bytes, base)?, percent));
+        if sizes.len() > MOST_SIZES {
+            return Err(format!("more than {MOST_SIZES} sizes"));
+        }
+    }
+    let given: f64 = sizes.iter().filter_map(|s| s.1).sum();
+    let open = sizes.iter().filter(|s| s.1.is_none()).count();
+    if given > 100.0 || (open == 0 && given < 100.0) {
+        return Err(format!("{text}: the percentages are {given} together, and 100 would be right"));
+    }
+    let rest = if open > 0 { (100.0 - given) / open as f64 } else { 0.0 };
+    let sizes: Sizes = sizes.into_iter().map(|(s, p)| (s, p.unwrap_or(rest))).filter(|s| s.1 > 0.0).collect();
+    if sizes.is_empty() { Err(format!("{text}: no size has a percentage")) } else { Ok(sizes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_fios() {
+        // HOWTO, "Parameter types": 4 KiB is 4k with kb_base=1024 and 4ki with 1000
+        for (text, base, bytes) in [
+            ("4096", 1024, 4096),
+            ("4k", 1024, 4096),
+            ("4kB", 1024, 4096),
+            ("4KB", 1024, 4096),
+            ("1024k", 1024, 1 << 20),
+            ("1mi", 1024, 1_000_000),
+            ("4ki", 1000, 4096),
+            ("1m", 1000, 1_000_000),
+            ("0x10k", 1024, 16_384),
+            ("1t", 1024, 1 << 40),
+        ] {
+            assert_eq!(size(text, base), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "1.5g", "4q", "-1", "99999999999p", "4 4", "4kk", "0x"] {
+            assert!(size(text, 1024).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_shares_and_directions() {
+        assert_eq!(time("10m", 1.0), Ok(Duration::from_secs(600)));
+        assert_eq!(time("500", 1e-6), Ok(Duration::from_micros(500)));
+        assert_eq!(time("2ms", 1e-6), Ok(Duration::from_millis(2)));
+        assert!(time("5x", 1.0).is_err() && time("99999999999999d", 1.0).is_err());
+        assert_eq!(amount("50%", 1024), Ok(Amount::Share(0.5)));
+        assert!(amount("150%", 1024).is_err() && amount("%", 1024).is_err());
+        assert_eq!(directions("8k"), [Some("8k"), Some("8k")]);
+        assert_eq!(directions("8k,32k"), [Some("8k"), Some("32k")]);
+        assert_eq!(directions(",8k"), [None, Some("8k")]);
+        assert_eq!(directions("8k,"), [Some("8k"), None]);
+    }
+
+    #[test]
+    fn splits_and_ranges() {
+        assert_eq!(parts("4k/50:1k/:32k/", 1024), Ok(vec![(4096, 50.0), (1024, 25.0), (32_768, 25.0)]));
+        assert_eq!(range("4k-16k", 1024), Ok(vec![(4096, 1.0), (8192, 1.0), (12_288, 1.0), (16_384, 1.0)]));
+        assert_eq!(range("4k-4k", 1024), Ok(vec![(4096, 1.0)]));
+        for text in ["4k/60:8k/60", "4k/10", "4k/x", "/50", "0/100", ""] {
+            assert!(parts(text, 1024).is_err(), "{text}");
+        }
+        for text in ["4k", "1-1g", "4k-6k", "-", "0-4k"] {
+            assert!(range(text, 1024).is_err(), "{text}");
+        }
+    }
+}

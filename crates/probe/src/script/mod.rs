@@ -1,0 +1,306 @@
+//! Scripts of other tools as runs of ours: Response Probe's thread and process
+//! files, and the common core of fio's job files. What a script asks for is
+//! done, or refused with file and line; what makes no difference to the load
+//! is noted. docs/probe-scripts.md has every keyword.
+
+pub mod fio;
+pub mod response_probe;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ProbeError;
+use crate::pattern::{Pattern, Placement, Spread};
+
+/// Largest script, bytes.
+pub const MOST_BYTES: usize = 1 << 20;
+/// Most jobs of a script: each is a thread.
+pub const MOST_JOBS: usize = 512;
+/// What a run lasts whose end is that all was asked for.
+const NO_END: Duration = Duration::from_secs(100 * 86_400);
+
+/// Whose script it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// fio's job file.
+    Fio,
+    /// Response Probe's `.scr`, `.scp` or `.sct`.
+    ResponseProbe,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// As it was named.
+    pub path: String,
+    /// What it said.
+    pub text: String,
+}
+
+/// Something that is not done as the script says, and makes no other load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What it is.
+    pub text: String,
+}
+
+/// What a result keeps of its script: enough to run it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScriptFacts {
+    /// Whose it is.
+    pub format: Format,
+    /// The files and what they say.
+    pub files: Vec<Source>,
+    /// What was not done as they say.
+    pub notes: Vec<Note>,
+}
+
+/// A part of a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// A share of the target.
+    Share(f64),
+}
+
+impl Amount {
+    /// Bytes of a target of so many.
+    fn of(self, room: u64) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Share(share) => (room as f64 * share) as u64,
+        }
+    }
+}
+
+/// When a job has asked for enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Total {
+    /// Never: time ends it.
+    None,
+    /// So many times its range.
+    Passes(u64),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// One job: what a thread of the script does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptJob {
+    /// Its name in the results.
+    pub name: String,
+    /// Jobs with the same group are one line in the results.
+    pub group: Option<String>,
+    /// The file it works on.
+    pub file: String,
+    /// Size of that file where it has to be made, bytes.
+    pub file_bytes: Option<u64>,
+    /// What it asks; its range and its end come from the fields below.
+    pub pattern: Pattern,
+    /// Where its range begins.
+    pub from: Amount,
+    /// How long its range is; up to the end otherwise.
+    pub range: Option<Amount>,
+    /// Response Probe's FILESEEK, records: a random place around one.
+    pub seek_records: Option<Spread>,
+    /// When it has asked for enough.
+    pub total: Total,
+    /// Time from the start of its round to its own.
+    pub after: Duration,
+    /// Time it lasts; what the user says otherwise.
+    pub lasts: Option<Duration>,
+    /// Where it stands.
+    pub line: usize,
+}
+
+/// What the user says about times and seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    /// `--for`: instead of what the script says.
+    pub lasts: Option<Duration>,
+    /// `--ramp`: likewise.
+    pub ramp: Option<Duration>,
+    /// Time of a run of which neither says it.
+    pub usual: Duration,
+    /// `--seed`, taken together with the script's own.
+    pub seed: u64,
+}
+
+/// A file or device that a script needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where it is.
+    pub path: PathBuf,
+    /// A job writes to it.
+    pub writes: bool,
+    /// Size that it has to have; `None` where a job does not say.
+    pub bytes: Option<u64>,
+    /// Every job goes through the page cache.
+    pub buffered: bool,
+}
+
+impl ScriptJob {
+    /// The file or device it works on; see [`Script::wanted`].
+    pub fn path(&self, instead: Option<&Path>) -> PathBuf {
+        let own = Path::new(&self.file);
+        match instead {
+            Some(folder) if folder.is_dir() => folder.join(own.file_name().unwrap_or(own.as_os_str())),
+            Some(target) => target.to_owned(),
+            None => own.to_owned(),
+        }
+    }
+
+    /// The job's pattern on a target of so many bytes.
+    pub fn on(&self, room: u64, wishes: &Wishes) -> Pattern {
+        let mut pattern = self.pattern.clone();
+        pattern.from_bytes = self.from.of(room);
+        let rest = room.saturating_sub(pattern.from_bytes);
+        let range = self.range.map_or(rest, |range| range.of(room));
+        pattern.range_bytes = Some(range);
+        if let Some(seek) = self.seek_records {
+            let records = (range / u64::from(pattern.largest()).max(1)).max(1) as f64;
+            // Response Probe's bell is this much wider than the deviation it is given
+            let wider = (14.0f64 / 12.0).sqrt();
+            let (mean, deviation) = (seek.mean / records, seek.deviation * wider / records);
+            pattern.placement = Placement::Normal { mean: mean.clamp(0.0, 1.0), deviation };
+        }
+        let (lasts, total) = match (wishes.lasts, self.lasts, self.total) {
+            (Some(lasts), ..) => (lasts, Total::None),
+            (None, Some(lasts), total) => (lasts, total),
+            (None, None, Total::None) => (wishes.usual, Total::None),
+            (None, None, total) => (NO_END, total),
+        };
+        pattern.lasts = lasts;
+        pattern.most_bytes = match total {
+            Total::None => None,
+            Total::Passes(passes) => Some(range.saturating_mul(passes)),
+            Total::Bytes(bytes) => Some(bytes),
+        };
+        pattern.ramp = wishes.ramp.unwrap_or(pattern.ramp);
+        // the seed of every job is another, and `--seed` makes all of them others
+        pattern.seed = pattern.seed.wrapping_add(wishes.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        pattern
+    }
+
+    /// Bytes that its file has to have; `None` where the script does not say.
+    pub fn needs(&self) -> Option<u64> {
+        let Amount::Bytes(from) = self.from else { return self.file_bytes };
+        match (self.file_bytes, self.range) {
+            (Some(bytes), _) => Some(bytes),
+            (None, Some(Amount::Bytes(range))) => from.checked_add(range),
+            (None, _) => None,
+        }
+    }
+}
+
+/// A script that was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// Whose.
+    pub format: Format,
+    /// Its files, the first being the one that was named.
+    pub files: Vec<Source>,
+    /// Jobs that run at the same time, round by round.
+    pub rounds: Vec<Vec<ScriptJob>>,
+    /// What is not done as it says.
+    pub notes: Vec<Note>,
+}
+
+/// What a script can ask its surroundings for.
+pub struct Surroundings<'a> {
+    /// Text of a file that it names.
+    pub read: &'a dyn Fn(&Path) -> std::io::Result<String>,
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Script {
+    /// Understands a script, by its name's ending or by what it says.
+    ///
+    /// # Errors
+    /// With file, line and item, and what would be right.
+    pub fn parse(path: &Path, text: &str, around: &Surroundings<'_>) -> Result<Script, ProbeError> {
+        let file = path.display().to_string();
+        if text.len() > MOST_BYTES {
+            return Err(wrong(&file, 0, format!("larger than {MOST_BYTES} bytes; no script is")));
+        }
+        match format(path, text) {
+            Some(Format::Fio) => fio::parse(&file, text, around.variable),
+            Some(Format::ResponseProbe) => response_probe::parse(path, text, around.read),
+            None => {
+                let because = "neither a job file of fio (it has no `[section]`) nor a script of Response Probe \
+                               (no line begins with THREAD, PROCESS or a parameter such as FILEACCESS)";
+                Err(wrong(&file, 0, because.into()))
+            }
+        }
+    }
+
+    /// What a result keeps of it.
+    pub fn facts(&self) -> ScriptFacts {
+        ScriptFacts { format: self.format, files: self.files.clone(), notes: self.notes.clone() }
+    }
+
+    /// The files and devices that its jobs work on, in the order in which they
+    /// are named; `instead` is a file or device for all of them, or a folder
+    /// for their files.
+    pub fn wanted(&self, instead: Option<&Path>) -> Vec<Wanted> {
+        let mut all: Vec<Wanted> = Vec::new();
+        for job in self.jobs() {
+            let path = job.path(instead);
+            let at = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
+                all.push(Wanted { path, writes: false, bytes: Some(0), buffered: true });
+                all.len() - 1
+            });
+            let wanted = &mut all[at];
+            wanted.writes |= job.pattern.writes();
+            wanted.buffered &= job.pattern.buffered;
+            wanted.bytes = wanted.bytes.zip(job.needs()).map(|(a, b)| a.max(b));
+        }
+        all
+    }
+
+    /// All jobs of all rounds.
+    pub fn jobs(&self) -> impl Iterator<Item = &ScriptJob> {
+        self.rounds.iter().flatten()
+    }
+}
+
+/// An error at a line of a script; line 0 is the file as a whole.
+pub(crate) fn wrong(file: &str, line: usize, because: String) -> ProbeError {
+    ProbeError::Script { file: file.to_owned(), line, because }
+}
+
+/// Which format a script has.
+fn format(path: &Path, text: &str) -> Option<Format> {
+    match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
+        Some("fio" | "ini" | "job") => return Some(Format::Fio),
+        Some("sct" | "scp" | "scr") => return Some(Format::ResponseProbe),
+        _ => {}
+    }
+    let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
+    let first = text.lines().map(str::trim).find(said)?;
+    if first.starts_with('[') {
+        return Some(Format::Fio);
+    }
+    response_probe::begins(first).then_some(Format::ResponseProbe)
+}
+
+/// Gives jobs of one name numbers.
+fn unique(jobs: &mut [ScriptJob]) {
+    let names: Vec<String> = jobs.iter().map(|j| j.name.clone()).collect();
+    for (at, job) in jobs.iter_mut().enumerate() {
+        if names.iter().filter(|n| **n == names[at]).count() > 1 {
+            let number = names[..=at].iter().filter(|n| **n == names[at]).count();
+            job.name = format!("{}-{number}", names[at]);
+        }
+        job.pattern.name.clone_from(&job.name);
+    }
+}

@@ -1,0 +1,385 @@
+//! Response Probe's scripts, as documents describe them: `.scr` names processes,
+//! `.scp` the threads of one, `.sct` what a thread does. Sources: doc 003;
+//! Windows NT Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake,
+//! "Optimizing Windows NT", appendix C ("Script Files").
+//!
+//! A thread goes in cycles: it thinks, it accesses its file so many times, it
+//! computes. An access in RANDOM mode seeks once and then makes FILEACTION's
+//! series of reads and writes from there.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Amount, Format, MOST_JOBS, Note, Script, ScriptJob, Source, Total, wrong};
+use crate::error::ProbeError;
+use crate::pattern::{Pace, Pattern, Placement, Spread, Turn};
+
+/// Parameters of a thread with a mean and a deviation.
+const PAIRS: &[&str] = &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
+/// Parameters of a thread with one word.
+const WORDS: &[&str] = &["FILEACCESS", "FILEATTRIBUTE", "FILEACCESSMODE", "RECORDSIZE", "FILEACTION"];
+/// Longest series of FILEACTION, and largest record, bytes.
+const MOST_ACTIONS: usize = 4096;
+const MOST_RECORD: u32 = 1 << 30;
+
+/// True for the first line of such a script, of whichever kind.
+pub(super) fn begins(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default().to_uppercase();
+    let first = first.as_str();
+    matches!(first, "REPEAT" | "PROCESS" | "THREAD") || PAIRS.contains(&first) || WORDS.contains(&first)
+}
+
+/// Understands a script of any of the three kinds and what it names.
+///
+/// # Errors
+/// With file, line and item, and what would be right.
+pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>) -> Result<Script, ProbeError> {
+    let mut reader = Reader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
+    let name = path.display().to_string();
+    let of = |word: &str| lines(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    reader.files.push(Source { path: name, text: text.to_owned() });
+    match ending.as_deref() {
+        Some("scr") => reader.processes(path, text)?,
+        Some("scp") => reader.threads(path, text, 1)?,
+        Some("sct") => reader.thread(path, text, 1)?,
+        _ if of("PROCESS") => reader.processes(path, text)?,
+        _ if of("THREAD") => reader.threads(path, text, 1)?,
+        _ => reader.thread(path, text, 1)?,
+    }
+    let file = path.display().to_string();
+    if reader.jobs.is_empty() {
+        return Err(wrong(&file, 0, "names no thread".into()));
+    }
+    super::unique(&mut reader.jobs);
+    Ok(Script { format: Format::ResponseProbe, files: reader.files, rounds: vec![reader.jobs], notes: reader.notes })
+}
+
+/// Lines that say something, with their numbers, word by word.
+fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let words = text.lines().enumerate().map(|(at, line)| (at + 1, line.split_whitespace().collect::<Vec<_>>()));
+    words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
+}
+
+struct Reader<'a> {
+    read: &'a dyn Fn(&Path) -> io::Result<String>,
+    files: Vec<Source>,
+    notes: Vec<Note>,
+    jobs: Vec<ScriptJob>,
+}
+
+/// `REPEAT N` before a line's own words: how often, and the rest.
+fn repeated<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &'w [&'w str]), ProbeError> {
+    if !words[0].eq_ignore_ascii_case("REPEAT") {
+        return Ok((1, words));
+    }
+    let times = words.get(1).and_then(|n| n.parse().ok()).filter(|n| (1..=MOST_JOBS as u32).contains(n));
+    match times {
+        Some(times) if words.len() > 2 => Ok((times, &words[2..])),
+        _ => {
+            Err(wrong(file, line, format!("REPEAT: a number from 1 to {MOST_JOBS} and the line to repeat belong here")))
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn note(&mut self, file: &str, line: usize, text: String) {
+        if !self.notes.iter().any(|n| n.file == file && n.line == line && n.text == text) {
+            self.notes.push(Note { file: file.to_owned(), line, text });
+        }
+    }
+
+    /// The text of a file that a line names; DOS knows no upper and lower case.
+    fn named(&mut self, by: &Path, line: usize, name: &str) -> Result<(std::path::PathBuf, String), ProbeError> {
+        let last = name.rsplit('\\').next().unwrap_or(name);
+        let folder = by.parent().unwrap_or(Path::new(""));
+        let mut error = None;
+        for form in [last.to_owned(), last.to_lowercase(), last.to_uppercase()] {
+            let path = folder.join(form);
+            match (self.read)(&path) {
+                Ok(text) if text.len() > super::MOST_BYTES => error = Some(io::Error::other("too large for a script")),
+                Ok(text) => {
+                    let source = Source { path: path.display().to_string(), text: text.clone() };
+                    if !self.files.contains(&source) {
+                        self.files.push(source);
+                    }
+                    return Ok((path, text));
+                }
+                Err(e) => error = error.or(Some(e)),
+            }
+        }
+        let because = error.map(|e| e.to_string()).unwrap_or_default();
+        Err(wrong(&by.display().to_string(), line, format!("{name}: {because}; it belongs beside this file")))
+    }
+
+    /// A `.scr`: `[REPEAT n] PROCESS file.scp DataSize [CodePages] [ProcessName [Priority]]`.
+    fn processes(&mut self, path: &Path, text: &str) -> Result<(), ProbeError> {
+        let file = path.display().to_string();
+        for (line, words) in lines(text) {
+            let (times, words) = repeated(&file, line, &words)?;
+            if !words[0].eq_ignore_ascii_case("PROCESS") {
+                let because =
+                    format!("`{}`: only lines `[REPEAT n] PROCESS file.scp DataSize …` belong here", words[0]);
+                return Err(wrong(&file, line, because));
+            }
+            let [_, description, pages, more @ ..] = words else {
+                return Err(wrong(
+                    &file,
+                    line,
+                    "PROCESS: the name of a .scp and a number of data pages belong here".into(),
+                ));
+            };
+            if pages.parse::<u64>().is_err() || more.len() > 3 {
+                let because = format!(
+                    "PROCESS: `{}` should be `file.scp DataSize [CodePages] [ProcessName [Priority]]`",
+                    words[1..].join(" ")
+                );
+                return Err(wrong(&file, line, because));
+            }
+            self.note(&file, line, "data pages, process name and priority make no I/O: not done".into());
+            let (path, text) = self.named(path, line, description)?;
+            self.threads(&path, &text, times)?;
+        }
+        Ok(())
+    }
+
+    /// A `.scp`: `[REPEAT n] THREAD file.sct [priority]`.
+    fn threads(&mut self, path: &Path, text: &str, processes: u32) -> Result<(), ProbeError> {
+        let file = path.display().to_string();
+        if lines(text).next().is_none() {
+            return Err(wrong(&file, 0, "names no thread".into()));
+        }
+        for (line, words) in lines(text) {
+            let (times, words) = repeated(&file, line, &words)?;
+            if !words[0].eq_ignore_ascii_case("THREAD") || !(2..=3).contains(&words.len()) {
+                let because =
+                    format!("`{}`: only lines `[REPEAT n] THREAD file.sct [priority]` belong here", words.join(" "));
+                return Err(wrong(&file, line, because));
+            }
+            if words.len() == 3 {
+                self.note(&file, line, format!("priority {}: threads run at one priority here", words[2]));
+            }
+            let (path, text) = self.named(path, line, words[1])?;
+            self.thread(&path, &text, times.saturating_mul(processes))?;
+        }
+        Ok(())
+    }
+
+    /// A `.sct`, run by so many threads.
+    fn thread(&mut self, path: &Path, text: &str, times: u32) -> Result<(), ProbeError> {
+        let file = path.display().to_string();
+        if self.jobs.len() + times as usize > MOST_JOBS {
+            return Err(wrong(&file, 0, format!("more than {MOST_JOBS} threads in all")));
+        }
+        let mut thread = Thread { file: &file, ..Thread::default() };
+        for (line, words) in lines(text) {
+            if let Some(note) = thread.take(line, &words)? {
+                self.note(&file, line, note);
+            }
+        }
+        let name = path.file_stem().map_or("thread".into(), |s| s.to_string_lossy().into_owned());
+        let (job, notes) = thread.job(&name)?;
+        for (line, text) in notes {
+            self.note(&file, line, text);
+        }
+        for _ in 0..times {
+            let mut one = job.clone();
+            one.pattern.seed = self.jobs.len() as u64;
+            one.group = (times > 1).then(|| name.clone());
+            self.jobs.push(one);
+        }
+        Ok(())
+    }
+}
+
+/// What a `.sct` said so far: the line it said it on and what.
+#[derive(Default)]
+struct Thread<'a> {
+    file: &'a str,
+    pairs: Vec<(&'static str, Spread)>,
+    access: Option<(usize, String)>,
+    random: Option<bool>,
+    buffered: Option<bool>,
+    record: Option<(usize, u32)>,
+    actions: Vec<Turn>,
+    seen: Vec<&'static str>,
+}
+
+impl Thread<'_> {
+    fn wrong(&self, line: usize, because: String) -> ProbeError {
+        wrong(self.file, line, because)
+    }
+
+    /// Takes a line; gives what is to be noted about it.
+    fn take(&mut self, line: usize, words: &[&str]) -> Result<Option<String>, ProbeError> {
+        let key = words[0].to_uppercase();
+        let Some(&key) = PAIRS.iter().chain(WORDS).find(|k| **k == key) else {
+            let known = [PAIRS, WORDS].concat().join(", ");
+            return Err(self.wrong(line, format!("`{}` is no parameter of a thread; there are {known}", words[0])));
+        };
+        if self.seen.contains(&key) {
+            return Err(self.wrong(line, format!("{key} is there twice; once is right")));
+        }
+        self.seen.push(key);
+        if PAIRS.contains(&key) {
+            return self.pair(line, key, &words[1..]);
+        }
+        let [_, word] = words else {
+            return Err(self.wrong(line, format!("{key}: one word belongs behind it, not {}", words.len() - 1)));
+        };
+        self.word(line, key, word)
+    }
+
+    fn pair(&mut self, line: usize, key: &'static str, words: &[&str]) -> Result<Option<String>, ProbeError> {
+        let number = |word: &str| word.parse::<f64>().ok().filter(|n| (0.0..=1e12).contains(n));
+        let pair = match words {
+            [mean, deviation] => number(mean).zip(number(deviation)),
+            _ => None,
+        };
+        let Some((mean, deviation)) = pair else {
+            let because = format!("{key}: a mean and a standard deviation belong here, two numbers of at least 0");
+            return Err(self.wrong(line, because));
+        };
+        self.pairs.push((key, Spread { mean, deviation }));
+        let memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
+        Ok(memory.then(|| format!("{key}: what a thread does in memory makes no I/O: not done")))
+    }
+
+    fn word(&mut self, line: usize, key: &'static str, word: &str) -> Result<Option<String>, ProbeError> {
+        let upper = word.to_uppercase();
+        match (key, upper.as_str()) {
+            ("FILEACCESS", _) => {
+                let last = word.rsplit('\\').next().unwrap_or(word);
+                if last.is_empty() || last.contains('\0') {
+                    return Err(self.wrong(line, format!("FILEACCESS: `{word}` names no file")));
+                }
+                self.access = Some((line, last.to_owned()));
+                return Ok((last != word).then(|| format!("FILEACCESS: `{last}` in this folder stands for `{word}`")));
+            }
+            ("FILEATTRIBUTE", "RANDOM") => self.random = Some(true),
+            ("FILEATTRIBUTE", "SEQUENTIAL") => self.random = Some(false),
+            ("FILEATTRIBUTE", _) => {
+                return Err(self.wrong(line, format!("FILEATTRIBUTE: RANDOM or SEQUENTIAL belongs here, not `{word}`")));
+            }
+            ("FILEACCESSMODE", "BUFFER" | "BUFFERED") => self.buffered = Some(true),
+            ("FILEACCESSMODE", "UNBUFFER" | "UNBUFFERED") => self.buffered = Some(false),
+            ("FILEACCESSMODE", "MAPPED" | "MAP") => {
+                let because = "FILEACCESSMODE MAPPED reads by page faults, which this program does not do; BUFFER goes \
+                               through the cache, UNBUFFER does not";
+                return Err(self.wrong(line, because.into()));
+            }
+            ("FILEACCESSMODE", _) => {
+                let because = format!("FILEACCESSMODE: BUFFER, UNBUFFER or MAPPED belongs here, not `{word}`");
+                return Err(self.wrong(line, because));
+            }
+            ("RECORDSIZE", _) => {
+                let Some(bytes) = word.parse().ok().filter(|b| (1..=MOST_RECORD).contains(b)) else {
+                    let because =
+                        format!("RECORDSIZE: a number of bytes up to {MOST_RECORD} belongs here, not `{word}`");
+                    return Err(self.wrong(line, because));
+                };
+                self.record = Some((line, bytes));
+            }
+            _ => {
+                let turn = |c| match c {
+                    'R' => Some(Turn::Read),
+                    'W' => Some(Turn::Write),
+                    _ => None,
+                };
+                let turns: Option<Vec<Turn>> = upper.chars().map(turn).collect();
+                self.actions = turns.filter(|t| !t.is_empty() && t.len() <= MOST_ACTIONS).ok_or_else(|| {
+                    self.wrong(
+                        line,
+                        format!("FILEACTION: letters R and W in the order wanted belong here, not `{word}`"),
+                    )
+                })?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn spread(&self, key: &str) -> Option<Spread> {
+        self.pairs.iter().find(|(k, _)| *k == key).map(|(_, spread)| *spread)
+    }
+
+    /// The thread as a job, and what is to be noted.
+    fn job(self, name: &str) -> Result<(ScriptJob, Vec<(usize, String)>), ProbeError> {
+        let missing = |key: &str| wrong(self.file, 0, format!("{key} is missing"));
+        let (line, access) = self.access.clone().ok_or_else(|| missing("FILEACCESS"))?;
+        let random = self.random.ok_or_else(|| missing("FILEATTRIBUTE"))?;
+        let buffered = self.buffered.ok_or_else(|| missing("FILEACCESSMODE"))?;
+        let (record_line, record) = self.record.ok_or_else(|| missing("RECORDSIZE"))?;
+        if self.actions.is_empty() {
+            return Err(missing("FILEACTION"));
+        }
+        let mut notes = Vec::new();
+        let pace = self.pace(&mut notes)?;
+        let seek_records = match (random, self.spread("FILESEEK")) {
+            (true, None) => return Err(missing("FILESEEK, which RANDOM needs,")),
+            (true, seek) => seek,
+            (false, _) => None,
+        };
+        // a RANDOM file's middle is where FILESEEK's mean is
+        let file_bytes = seek_records.map(|s| (s.mean * 2.0 * f64::from(record)) as u64).filter(|bytes| *bytes > 0);
+        if let Some(bytes) = file_bytes {
+            let text =
+                format!("FILEACCESS: a file that is not there is made with {bytes} bytes, twice FILESEEK's mean");
+            notes.push((line, text));
+        }
+        let series = self.actions.len();
+        let reads = self.actions.iter().filter(|t| **t == Turn::Read).count();
+        let pattern = Pattern {
+            name: name.to_owned(),
+            placement: Placement::Sequential { streams: 1 },
+            pace,
+            read_share: reads as f64 / series as f64,
+            turns: self.actions.clone(),
+            run_requests: if random { series as u32 } else { 1 },
+            buffered,
+            ..Pattern::random_reads(record, 1)
+        };
+        let job = ScriptJob {
+            name: name.to_owned(),
+            group: None,
+            file: access,
+            file_bytes,
+            pattern,
+            from: Amount::Bytes(0),
+            range: None,
+            seek_records,
+            total: Total::None,
+            after: Duration::ZERO,
+            lasts: None,
+            line: record_line,
+        };
+        Ok((job, notes))
+    }
+
+    /// The thread's cycles.
+    fn pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
+        let mut or = |key: &str, spread: Spread| {
+            self.spread(key).unwrap_or_else(|| {
+                notes.push((0, format!("{key} is missing: taken as {} {}", spread.mean, spread.deviation)));
+                spread
+            })
+        };
+        let reads = or("CYCLEREADS", Spread::fixed(1.0));
+        let (think, compute) = (or("THINKTIME", Spread::default()), or("CPUTIME", Spread::default()));
+        let zero = |s: Spread| s.mean == 0.0 && s.deviation == 0.0;
+        if zero(reads) {
+            let because = "CYCLEREADS 0 0: a thread that asks for nothing is not measured here";
+            return Err(wrong(self.file, 0, because.into()));
+        }
+        if zero(think) && zero(compute) {
+            return Ok(Pace::Closed { depth: 1 });
+        }
+        let scaled = |s: Spread, by: f64| Spread { mean: s.mean * by, deviation: s.deviation * by };
+        Ok(Pace::Cycles {
+            users: 1,
+            think_s: scaled(think, 1e-3),
+            requests: scaled(reads, self.actions.len() as f64),
+            compute_s: scaled(compute, 1e-3),
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Results of runs that were made at the same time: each, those that belong
+//! together as one line, and the sum of all.
+
+use crate::pattern::Pattern;
+use crate::result::{RunResult, result};
+use crate::run::{Outcome, Outcomes};
+use crate::steady;
+
+/// The results of patterns measured at the same time, and that of all together
+/// under this name where there are several.
+pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
+    grouped(name, patterns, &vec![None; patterns.len()], outcomes)
+}
+
+/// As [`together`]; patterns with the same group are one line under its name.
+pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outcomes: &Outcomes) -> Vec<RunResult> {
+    let mut lines: Vec<(Option<&String>, Vec<usize>)> = Vec::new();
+    for at in 0..patterns.len().min(outcomes.each.len()) {
+        let group = groups.get(at).and_then(Option::as_ref);
+        match lines.iter_mut().find(|(of, _)| group.is_some() && *of == group) {
+            Some((_, members)) => members.push(at),
+            None => lines.push((group, vec![at])),
+        }
+    }
+    let one_line = lines.len() == 1;
+    let line = |(group, members): &(Option<&String>, Vec<usize>)| {
+        let of = |at: usize| result(&patterns[at], &outcomes.each[at]);
+        let [first, _, ..] = members[..] else { return of(members[0]) };
+        let runs: Vec<RunResult> = members.iter().map(|at| of(*at)).collect();
+        let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| joined(outcomes, members));
+        let name = group.map_or(&patterns[first].name, |g| g);
+        RunResult { pattern: Some(patterns[first].clone()), ..sum(name, &runs, &patterns[first], &outcome) }
+    };
+    let mut runs: Vec<RunResult> = lines.iter().map(line).collect();
+    let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.beside = names.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, name)| name.clone()).collect();
+    }
+    if let (false, Some(first), Some(all)) = (one_line, patterns.first(), &outcomes.all) {
+        let total = sum(name, &runs, first, all);
+        runs.push(RunResult { combines: names, ..total });
+    }
+    runs
+}
+
+/// What some of the jobs gave, as if they were one. They began at the same time.
+fn joined(outcomes: &Outcomes, members: &[usize]) -> Outcome {
+    let mut all = Outcome { cpu_s: f64::NAN, ..Outcome::default() };
+    for one in members.iter().map(|at| &outcomes.each[*at]) {
+        all.tally.merge(&one.tally);
+        all.seconds = all.seconds.max(one.seconds);
+        all.lanes += one.lanes;
+        all.engine = one.engine;
+        all.stopped |= one.stopped;
+    }
+    all
+}
+
+/// One line for several runs made at the same time.
+fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &Outcome) -> RunResult {
+    let mut sum = RunResult { name: name.to_owned(), pattern: None, ..result(first, outcome) };
+    let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
+        if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
+    };
+    (sum.place, sum.pace) = (several(&sum.place, &|r| &r.place), several(&sum.pace, &|r| &r.pace));
+    sum.depth = runs.iter().map(|r| r.depth).sum();
+    sum.users = runs.iter().map(|r| r.users).sum();
+    sum.offered_per_s = runs.iter().map(|r| r.offered_per_s).sum();
+    let (reads, writes) = (outcome.tally.reads.requests, outcome.tally.writes.requests);
+    sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
+    // somebody else's answers fill the silence
+    (sum.hidden_requests, sum.steady) = (None, steady::judge(&sum.slices, sum.measured_s).map(|s| s.steady));
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::Tally;
+
+    fn outcome(reads: u64, writes: u64) -> Outcome {
+        let mut tally = Tally::default();
+        (0..reads).for_each(|at| tally.answer(false, 4096, 1_000_000, at));
+        (0..writes).for_each(|at| tally.answer(true, 4096, 3_000_000, at));
+        Outcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..Outcome::default() }
+    }
+
+    #[test]
+    fn lines_groups_and_the_sum_of_all() {
+        let named = |name: &str| Pattern { name: name.into(), ..Pattern::random_reads(4096, 2) };
+        let patterns = [named("a-1"), named("a-2"), named("b")];
+        let each = vec![outcome(100, 0), outcome(200, 0), outcome(0, 100)];
+        let outcomes = Outcomes { each, all: Some(outcome(300, 100)) };
+        let groups = [Some("a".to_owned()), Some("a".to_owned()), None];
+        let runs = grouped("all", &patterns, &groups, &outcomes);
+        let told: Vec<_> = runs.iter().map(|r| (r.name.as_str(), r.requests_per_s, r.depth)).collect();
+        assert_eq!(told, [("a", 300.0, Some(4)), ("b", 100.0, Some(2)), ("all", 400.0, Some(6))]);
+        assert_eq!(
+            (&runs[0].beside[..], &runs[2].combines[..]),
+            (&["b".to_owned()][..], &["a".into(), "b".into()][..])
+        );
+        assert_eq!((runs[0].lanes, runs[0].cpu_s_per_request, runs[2].read_share), (2, None, 0.75));
+        assert!(runs[0].pattern.is_some() && runs[2].pattern.is_none());
+        // a group alone is all there is
+        let alone = Outcomes { each: outcomes.each[..2].to_vec(), all: Some(outcome(300, 0)) };
+        let runs = grouped("all", &patterns[..2], &groups[..2], &alone);
+        assert_eq!((runs.len(), runs[0].name.as_str(), runs[0].combines.len()), (1, "a", 0));
+        assert_eq!(together("all", &patterns[..1], &Outcomes { each: vec![outcome(1, 0)], all: None }).len(), 1);
+    }
+}

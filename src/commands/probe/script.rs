@@ -1,0 +1,171 @@
+//! `probe FILE [TARGET]`: runs a script of another tool.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_probe::document::TargetFacts;
+use diskwright_probe::error::ProbeError;
+use diskwright_probe::pattern::Pattern;
+use diskwright_probe::result::RunResult;
+use diskwright_probe::run::{Job, Making, run_jobs};
+use diskwright_probe::script::{Format, MOST_BYTES, Script, ScriptJob, Surroundings, Wanted, Wishes};
+use diskwright_probe::target::{Take, Target};
+use diskwright_probe::together::grouped;
+
+use super::{Arguments, USUAL, describe, doubts, finish, print};
+use crate::commands::{Failure, ceilings, when};
+
+/// Reads a script, not more of it than a script can be.
+fn read(path: &Path) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Runs the script that the first argument names.
+pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let path = Path::new(&arguments.suite);
+    let text = read(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+    let around = Surroundings { read: &read, variable: &|name| std::env::var(name).ok() };
+    let script = Script::parse(path, &text, &around)?;
+    let wanted = script.wanted(arguments.target.as_deref());
+    named_rightly(arguments, &wanted)?;
+    let mut targets = Vec::new();
+    for one in &wanted {
+        targets.push((one, take(arguments, &script, one, stop)?));
+    }
+    let started = when::rfc3339(SystemClock.read().wall_ns);
+    let mut document = describe(arguments, "script", &targets[0].1, started);
+    document.buffered = script.jobs().all(|job| job.pattern.buffered) || arguments.buffered;
+    document.script = Some(script.facts());
+    if targets.len() > 1 {
+        let facts = |(_, target): &(&Wanted, Target)| TargetFacts { name: target.name.clone(), bytes: target.bytes };
+        document.targets = targets.iter().map(facts).collect();
+    }
+    let failed = play(arguments, &script, &targets, stop, &mut document.runs).err();
+    for (_, target) in &targets {
+        let own: Vec<RunResult> =
+            document.runs.iter().filter(|r| of_target(r, target, targets.len())).cloned().collect();
+        document.remarks.extend(doubts::doubts(target, &own));
+    }
+    // a job beside others shows less than the device could do
+    let alone = || document.runs.iter().filter(|r| r.beside.is_empty()).cloned().collect();
+    let remembered = match &targets[..] {
+        _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job goes through the page cache"),
+        [(_, target)] => Ok((alone(), ceilings::occasion(target))),
+        _ => Err("what several targets did together is the ceiling of none"),
+    };
+    // files that were made go away before anything else can fail
+    drop(targets);
+    finish(arguments, document, failed, remembered, &|document| print::text(None, document))
+}
+
+/// Whether a run's failures belong to a target.
+fn of_target(run: &RunResult, target: &Target, targets: usize) -> bool {
+    run.combines.is_empty() && (targets == 1 || run.target.as_ref() == Some(&target.name))
+}
+
+/// A name behind `--destroy-data-on` that is no target of the script is a slip.
+fn named_rightly(arguments: &Arguments, wanted: &[Wanted]) -> Result<(), Failure> {
+    let is_wanted = |typed: &String| wanted.iter().any(|w| w.path.display().to_string() == *typed);
+    match arguments.destroy_data_on.iter().find(|typed| !is_wanted(typed)) {
+        None => Ok(()),
+        Some(typed) => {
+            let names: Vec<_> = wanted.iter().map(|w| w.path.display().to_string()).collect();
+            let names = names.join(", ");
+            Err(Failure::Failed(format!(
+                "--destroy-data-on names {typed}, and the script's targets are {names}; nothing was written"
+            )))
+        }
+    }
+}
+
+fn take(arguments: &Arguments, script: &Script, wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<Target, Failure> {
+    let name = wanted.path.display().to_string();
+    let there = wanted.path.exists();
+    if !there && wanted.bytes.is_none() && arguments.size.is_none() && script.format == Format::Fio {
+        let because =
+            "is not there, and the script does not say how large it is; give its jobs a `size=`, or say --size";
+        return Err(Failure::Failed(format!("{name} {because}")));
+    }
+    // of what is there the script's own sizes say how much is touched
+    let whole_mib = |bytes: u64| bytes.next_multiple_of(1 << 20);
+    let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
+    let take = Take {
+        writes: wanted.writes,
+        said: arguments.said(&name),
+        bytes: arguments.size.or(made),
+        keep: arguments.keep,
+        buffered: wanted.buffered || arguments.buffered,
+    };
+    super::filled(&wanted.path, &take, stop)
+}
+
+/// Runs the rounds one after another, as often as asked for.
+fn play(
+    arguments: &Arguments,
+    script: &Script,
+    targets: &[(&Wanted, Target)],
+    stop: &Arc<AtomicBool>,
+    runs: &mut Vec<RunResult>,
+) -> Result<(), ProbeError> {
+    // a job is one thread, as in the tool that the script is of
+    let making = Making { lanes: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
+    for _ in 0..arguments.repeat {
+        for (number, jobs) in script.rounds.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ProbeError::Interrupted);
+            }
+            let name = if script.rounds.len() == 1 { "together".into() } else { format!("together-{}", number + 1) };
+            runs.extend(round(arguments, jobs, &name, targets, &making)?);
+        }
+    }
+    if stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
+}
+
+/// Runs the jobs of a round at the same time.
+fn round(
+    arguments: &Arguments,
+    jobs: &[ScriptJob],
+    name: &str,
+    targets: &[(&Wanted, Target)],
+    making: &Making,
+) -> Result<Vec<RunResult>, ProbeError> {
+    let wishes = Wishes { lasts: arguments.lasts, ramp: arguments.ramp, usual: USUAL.0, seed: arguments.seed };
+    let of = |job: &ScriptJob| {
+        let path = job.path(arguments.target.as_deref());
+        let at = targets.iter().position(|(wanted, _)| wanted.path == path);
+        // every path that a job has was wanted
+        &targets[at.unwrap_or_default()].1
+    };
+    let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();
+    let make = |(job, pattern)| Job { pattern, target: of(job), after: job.after };
+    let made: Vec<Job<'_>> = jobs.iter().zip(&patterns).map(make).collect();
+    let title = if let [one] = jobs { one.name.clone() } else { format!("{} jobs", jobs.len()) };
+    let bar = super::session::bar(title);
+    bar.set_length(1000);
+    let outcomes = run_jobs(&made, making, &mut |share, stretch| {
+        bar.set_position((share * 1000.0) as u64);
+        bar.set_message(print::progress(stretch));
+    });
+    bar.finish_and_clear();
+    let groups: Vec<_> = jobs.iter().map(|job| job.group.clone()).collect();
+    let mut runs = grouped(name, &patterns, &groups, &outcomes?);
+    if targets.len() > 1 {
+        for run in runs.iter_mut().filter(|r| r.combines.is_empty()) {
+            let job = jobs.iter().find(|j| j.name == run.name || j.group.as_ref() == Some(&run.name));
+            run.target = job.map(|job| of(job).name.clone());
+        }
+    }
+    Ok(runs)
+}
+
+fn pattern(arguments: &Arguments, job: &ScriptJob, target: &Target, wishes: &Wishes) -> Pattern {
+    let mut pattern = job.on(target.bytes, wishes);
+    pattern.buffered |= arguments.buffered;
+    pattern
+}

@@ -1,0 +1,157 @@
+//! Scripts of other tools on real files, by the command `probe`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/probe/tests/scripts");
+    for entry in fs::read_dir(scripts).expect("scripts").map(|e| e.expect("entry")) {
+        fs::copy(entry.path(), folder.join(entry.file_name())).expect("copied");
+    }
+    folder
+}
+
+fn probe(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.arg("probe").args(arguments).current_dir(folder);
+    command.env("DISKWRIGHT_STATE", folder.join("state")).env("DIR", ".").output().expect("runs")
+}
+
+fn measured(folder: &Path, arguments: &[&str]) -> Value {
+    let done = probe(folder, &[arguments, &["--json"]].concat());
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).expect("JSON")
+}
+
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let done = probe(folder, arguments);
+    assert_eq!(done.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+fn names(answer: &Value) -> Vec<&str> {
+    answer["runs"].as_array().expect("runs").iter().filter_map(|r| r["name"].as_str()).collect()
+}
+
+#[test]
+fn a_job_file_of_fio_runs_round_by_round() {
+    let folder = folder("scripts-fio");
+    let text = fs::read_to_string(folder.join("mail.fio")).expect("readable");
+    // what is asked for ends it, however slow the machine is
+    let text = text.replace("runtime=30\ntime_based\n", "io_size=1m\n");
+    fs::write(folder.join("mail.fio"), &text).expect("written");
+    let answer = measured(&folder, &["mail.fio"]);
+    assert_eq!((&answer["schema"], &answer["suite"]), (&"diskwright.probe/1".into(), &"script".into()));
+    assert_eq!(names(&answer), ["deliver", "fetch", "together-1", "search"]);
+    let runs = answer["runs"].as_array().expect("runs");
+    assert!(runs.iter().all(|r| r["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0)), "{answer:#}");
+    assert_eq!(
+        (&runs[0]["depth"], &runs[0]["beside"][0], &runs[0]["read_share"]),
+        (&2.into(), &"fetch".into(), &0.0.into())
+    );
+    assert_eq!(runs[2]["combines"], serde_json::json!(["deliver", "fetch"]));
+    assert!(runs[1]["reads"].is_object() && runs[1]["writes"].is_object());
+    assert_eq!(answer["script"]["format"], "fio");
+    assert_eq!(answer["script"]["files"][0]["text"], text);
+    assert!(answer["script"]["notes"][0]["text"].as_str().is_some_and(|t| t.contains("io_uring here")));
+    assert!(!folder.join("mail.dat").exists(), "the file goes away");
+}
+
+#[test]
+fn a_job_ends_when_all_is_asked_for() {
+    let folder = folder("scripts-ends");
+    let answer = measured(&folder, &["backup.fio"]);
+    assert_eq!(names(&answer), ["write", "first-half", "second-half", "together-2"]);
+    let moved = |at: usize| {
+        let run = &answer["runs"][at];
+        run["bytes_per_s"].as_f64().unwrap_or(0.0) * run["measured_s"].as_f64().unwrap_or(0.0)
+    };
+    for (at, mib) in [(0, 32.0), (1, 16.0), (2, 16.0), (3, 32.0)] {
+        assert!((moved(at) - mib * 1_048_576.0).abs() < 1000.0, "{at}: {}", moved(at));
+    }
+}
+
+#[test]
+fn several_files_and_a_file_instead() {
+    let folder = folder("scripts-several");
+    let short = ["--for", "500ms", "--ramp", "0"];
+    fs::write(folder.join("two.fio"), "[global]\nsize=4m\ndirect=1\n[a]\n[b]\nrw=randwrite\nfilename=b.dat\n").unwrap();
+    let answer = measured(&folder, &[&["two.fio"][..], &short].concat());
+    assert_eq!(names(&answer), ["a", "b", "together"]);
+    let targets: Vec<_> = (0..2).map(|at| answer["targets"][at]["name"].as_str().unwrap_or("")).collect();
+    assert_eq!(targets, ["a.0.0", "b.dat"]);
+    assert_eq!((&answer["runs"][0]["target"], &answer["runs"][1]["target"]), (&"a.0.0".into(), &"b.dat".into()));
+    let answer = measured(&folder, &[&["two.fio", "one.dat"][..], &short].concat());
+    assert_eq!((&answer["target"], answer["targets"].is_null()), (&"one.dat".into(), true));
+    fs::create_dir(folder.join("in")).unwrap();
+    let answer = measured(&folder, &[&["two.fio", "in"][..], &short].concat());
+    assert_eq!(answer["targets"][1]["name"], "in/b.dat");
+    assert!(fs::read_dir(folder.join("in")).unwrap().next().is_none(), "all files go away");
+}
+
+#[test]
+fn scripts_of_response_probe_run() {
+    let folder = folder("scripts-response-probe");
+    let answer = measured(&folder, &["office.scr", "--for", "2s", "--size", "20MiB"]);
+    assert_eq!(names(&answer), ["diskmax", "random", "together"]);
+    let (diskmax, random) = (&answer["runs"][0], &answer["runs"][1]);
+    assert_eq!(
+        (&diskmax["place"], &diskmax["loop"], &diskmax["size_bytes"]),
+        (&"sequential".into(), &"closed".into(), &65_536.0.into())
+    );
+    assert_eq!((&random["place"], &random["loop"], &random["users"]), (&"normal".into(), &"cycles".into(), &2.into()));
+    // RRW
+    let [reads, writes] = ["reads", "writes"].map(|d| random[d]["requests_per_s"].as_f64().unwrap_or(0.0));
+    assert!((reads / writes - 2.0).abs() < 0.5, "{reads} {writes}");
+    assert_eq!(answer["script"]["files"].as_array().map(Vec::len), Some(4));
+    assert!(!folder.join("workfile.dat").exists());
+}
+
+#[test]
+fn the_guard_holds_for_scripts_too() {
+    let folder = folder("scripts-guard");
+    let before = vec![7; 4 << 20];
+    for name in ["mine.dat", "other.dat"] {
+        fs::write(folder.join(name), &before).unwrap();
+    }
+    let text = "[a]\nfilename=mine.dat\nrw=write\nnumber_ios=1\n[b]\nfilename=other.dat\nrw=write\nnumber_ios=1\n";
+    fs::write(folder.join("w.fio"), text).unwrap();
+    assert!(refused(&folder, &["w.fio"]).contains("--destroy-data-on mine.dat"));
+    assert!(refused(&folder, &["w.fio", "--destroy-data-on", "another"]).contains("nothing was written"));
+    let said = refused(&folder, &["w.fio", "--destroy-data-on", "mine.dat"]);
+    assert!(said.contains("other.dat"), "{said}");
+    assert!(["mine.dat", "other.dat"].iter().all(|n| fs::read(folder.join(n)).unwrap() == before));
+    let both = ["w.fio", "--destroy-data-on", "mine.dat", "--destroy-data-on", "other.dat"];
+    assert_eq!(names(&measured(&folder, &both)), ["a", "b", "together"]);
+    assert_ne!(fs::read(folder.join("other.dat")).unwrap(), before);
+    // what was there stays there, and as long as it was
+    assert_eq!(fs::metadata(folder.join("other.dat")).unwrap().len(), 4 << 20);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line() {
+    let folder = folder("scripts-wrong");
+    let trim = "[a]\nsize=1m\nrw=trim\n";
+    for (text, expected) in [
+        (trim, "s.fio:3: rw: nothing is trimmed"),
+        ("[a]\nrw=read\n", "a.0.0 is not there, and the script does not say how large"),
+        ("[a]\nsize=1m\nbs=1000\ndirect=1\n", "no multiple of the sector"),
+        ("[a]\nsize=4k\nbs=64k\n", "does not fit"),
+    ] {
+        fs::write(folder.join("s.fio"), text).unwrap();
+        let said = refused(&folder, &["s.fio"]);
+        assert!(said.contains(expected), "{text}: {said}");
+        assert!(!folder.join("a.0.0").exists());
+    }
+    let done = probe(&folder, &["no-such-thing"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("no script"));
+    // a suite needs its target as before
+    assert_eq!(probe(&folder, &["quick"]).status.code(), Some(2));
+}
