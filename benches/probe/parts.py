@@ -15,8 +15,8 @@ from table import aligned
 
 # the goals: how far both may be apart, and how far a known time may be missed
 PACED, FAST, KNOWN = 0.03, 0.10, 0.05
-# a test beside compilers holds no more than this
-ROBUST = 0.30
+# a test beside compilers holds no more than this: known times, and one against the other
+ROBUST, ROBUST_APART = 0.30, 1.0
 
 DEPTHS = (1, 4, 8)
 CORE = {
@@ -81,10 +81,11 @@ def compared(options, device, jobs, goal):
             by, low, high = apart(runs, measure)
             row += [shown(measure, median(runs["fio"], measure)), f"{by:+.1%}", f"{low:+.1%} to {high:+.1%}"]
             medians[f"{name}: {measure}"] = [by, low, high]
-            held = goal if not options.tiny else ROBUST
+            held = goal if not options.tiny else ROBUST_APART
             # beside compilers a tail is theirs; an open loop's latency is not the same quantity with both
             loose = measure == "p99_s" if options.tiny else "rate_iops" in job and measure != "requests_per_s"
-            if abs(by) > held and not loose:
+            # half as much is as far away as twice as much
+            if not -held / (1 + held) <= by <= held and not loose:
                 noise = " (which may be noise)" if low <= held and high >= -held else ""
                 wrong.append(f"{name}: {measure} is {by:+.1%} apart, goal {held:.0%}{noise}")
         rows.append(row)
@@ -233,7 +234,7 @@ def honest(raw, lasts):
     open_loop, closed = raw["diskwright, open loop"], raw["diskwright, closed loop"]
     # a tenth of all requests, or more, falls into stalls: the slowest hundredth waited most of one
     tail = open_loop["p99_s"] or open_loop["max_s"]
-    if not 0.7 * lasts < tail < 1.3 * lasts:
+    if not 0.7 * lasts < tail < 1.5 * lasts:
         wrong.append(f"the open loop's 99 % is {tail:.3f} s, stalls last {lasts} s")
     if closed["p99_s"] and closed["p99_s"] > 0.1 * lasts:
         wrong.append(f"the closed loop's 99 % is {closed['p99_s']:.3f} s: it hides nothing, so this is no test")
