@@ -1,7 +1,11 @@
 //! The probe: measures what a disk does under a load that is known.
 //!
 //! Reading order: `pattern` (what is asked), `draw` (the requests of a
-//! pattern), `engine` (how they reach the target), `drive` (the loops).
+//! pattern), `engine` (how they reach the target), `drive` (the loops), `run`
+//! (jobs at the same time, on threads), `bench` (what suites measure on),
+//! `suites` and `script` (where patterns come from). Before all of it stand
+//! `target`, `guard`, `usage`, `signature` and `fill`; behind it `tally`,
+//! `result`, `together`, `document` (the result file), `compare` and `profile`.
 
 pub mod bench;
 pub mod cached;

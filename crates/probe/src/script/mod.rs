@@ -141,7 +141,7 @@ pub struct Wanted {
     pub path: PathBuf,
     /// A job writes to it.
     pub writes: bool,
-    /// Size that it has to have; `None` where a job does not say.
+    /// Size that it has to have; `None` where no job says.
     pub bytes: Option<u64>,
     /// Every job goes through the page cache.
     pub buffered: bool,
@@ -256,13 +256,14 @@ impl Script {
         for job in self.jobs() {
             let path = job.path(instead);
             let at = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
-                all.push(Wanted { path, writes: false, bytes: Some(0), buffered: true });
+                all.push(Wanted { path, writes: false, bytes: None, buffered: true });
                 all.len() - 1
             });
             let wanted = &mut all[at];
             wanted.writes |= job.pattern.writes();
             wanted.buffered &= job.pattern.buffered;
-            wanted.bytes = wanted.bytes.zip(job.needs()).map(|(a, b)| a.max(b));
+            // a job that wants a share of the file, or all of it, takes what the others make
+            wanted.bytes = wanted.bytes.max(job.needs());
         }
         all
     }
