@@ -1,0 +1,7 @@
+//! The simulator: predicts what a disk subsystem does under a load.
+//!
+//! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one
+//! seed, no clock and no files.
+
+/// A moment or a length of virtual time, nanoseconds.
+pub type Ns = u64;
