@@ -3,5 +3,7 @@
 //! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one
 //! seed, no clock and no files.
 
+pub mod array;
+
 /// A moment or a length of virtual time, nanoseconds.
 pub type Ns = u64;
