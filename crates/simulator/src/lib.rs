@@ -4,6 +4,11 @@
 //! seed, no clock and no files.
 
 pub mod array;
+pub mod confidence;
+pub mod events;
+pub mod solve;
+pub mod station;
+pub mod theory;
 
 /// A moment or a length of virtual time, nanoseconds.
 pub type Ns = u64;
