@@ -5,7 +5,11 @@
 
 pub mod array;
 pub mod confidence;
+pub mod diskspecs;
+pub mod drive;
 pub mod events;
+pub mod io;
+pub mod replay;
 pub mod solve;
 pub mod station;
 pub mod theory;
