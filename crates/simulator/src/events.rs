@@ -28,9 +28,15 @@ impl<T> Entry<T> {
 
 /// A queue of events. `what` should be small (a number of a component and what
 /// it awaits). Memory is that of the most events that ever waited at once.
+///
+/// The usual step of a simulation takes an event and adds its consequence, so
+/// that the place of the taken one is kept free for it: one way through the
+/// heap instead of two.
 #[derive(Clone, Debug)]
 pub struct Events<T> {
     heap: Vec<Entry<T>>,
+    /// The first entry was taken, and nothing has filled its place.
+    vacant: bool,
     sequence: u64,
     now: Ns,
 }
@@ -44,7 +50,7 @@ impl<T: Copy> Default for Events<T> {
 impl<T: Copy> Events<T> {
     /// An empty queue at moment 0.
     pub fn new() -> Events<T> {
-        Events { heap: Vec::new(), sequence: 0, now: 0 }
+        Events { heap: Vec::new(), vacant: false, sequence: 0, now: 0 }
     }
 
     /// The moment of the event taken last.
@@ -55,17 +61,18 @@ impl<T: Copy> Events<T> {
 
     /// Events that wait.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() - usize::from(self.vacant)
     }
 
     /// True when none waits.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 
     /// The moment of the next event.
     pub fn next_at(&self) -> Option<Ns> {
-        self.heap.first().map(|entry| entry.at)
+        let first = usize::from(self.vacant);
+        self.heap.iter().skip(first).take(WIDTH).map(|entry| entry.at).min()
     }
 
     /// Adds an event. A moment that is past is taken as now: time never goes back.
@@ -73,8 +80,13 @@ impl<T: Copy> Events<T> {
     pub fn at(&mut self, at: Ns, what: T) {
         let entry = Entry { at: at.max(self.now), sequence: self.sequence, what };
         self.sequence += 1;
-        self.heap.push(entry);
-        self.rise(self.heap.len() - 1, entry);
+        if self.vacant {
+            self.vacant = false;
+            self.sink(entry);
+        } else {
+            self.heap.push(entry);
+            self.rise(self.heap.len() - 1, entry);
+        }
     }
 
     /// Adds an event some time from now.
@@ -86,14 +98,15 @@ impl<T: Copy> Events<T> {
     /// Takes the next event; its moment is now.
     #[inline]
     pub fn take(&mut self) -> Option<(Ns, T)> {
-        let last = self.heap.pop()?;
-        let first = match self.heap.first() {
-            Some(first) => *first,
-            None => last,
-        };
-        if !self.heap.is_empty() {
-            self.sink(last);
+        if self.vacant {
+            self.vacant = false;
+            let last = self.heap.pop()?;
+            if !self.heap.is_empty() {
+                self.sink(last);
+            }
         }
+        let first = self.heap.first()?;
+        self.vacant = true;
         self.now = first.at;
         Some((first.at, first.what))
     }
@@ -101,7 +114,7 @@ impl<T: Copy> Events<T> {
     /// Forgets all events and starts again at moment 0; keeps the memory.
     pub fn clear(&mut self) {
         self.heap.clear();
-        (self.sequence, self.now) = (0, 0);
+        (self.vacant, self.sequence, self.now) = (false, 0, 0);
     }
 
     /// Puts `entry` at `place` or above, moving down what comes after it.
@@ -121,11 +134,21 @@ impl<T: Copy> Events<T> {
     /// Puts `entry` at the top or below, moving up what comes before it.
     #[inline]
     fn sink(&mut self, entry: Entry<T>) {
-        let (heap, mut place) = (&mut self.heap, 0);
+        let (heap, mut place) = (&mut self.heap[..], 0);
         loop {
             let children = place * WIDTH + 1;
-            let last = heap.len().min(children + WIDTH);
-            let Some(least) = (children..last).min_by_key(|child| heap[*child].key()) else { break };
+            let least = match heap.get(children..children + WIDTH) {
+                // the least of four by selection: which it is cannot be foreseen, so branches would cost
+                Some([a, b, c, d]) => {
+                    let (ab, ab_key) = earlier((0, a.key()), (1, b.key()));
+                    let (cd, cd_key) = earlier((2, c.key()), (3, d.key()));
+                    children + earlier((ab, ab_key), (cd, cd_key)).0
+                }
+                _ => match (children..heap.len()).min_by_key(|child| heap[*child].key()) {
+                    Some(least) => least,
+                    None => break,
+                },
+            };
             if !heap[least].before(&entry) {
                 break;
             }
@@ -134,6 +157,12 @@ impl<T: Copy> Events<T> {
         }
         heap[place] = entry;
     }
+}
+
+#[inline]
+fn earlier(one: (usize, u128), other: (usize, u128)) -> (usize, u128) {
+    let later = other.1 < one.1;
+    (if later { other.0 } else { one.0 }, if later { other.1 } else { one.1 })
 }
 
 #[cfg(test)]
@@ -188,5 +217,23 @@ mod tests {
         assert_eq!(events.take(), Some((u64::MAX, 'd')));
         events.clear();
         assert_eq!((events.take(), events.now()), (None, 0));
+        assert!(events.is_empty() && events.next_at().is_none());
+    }
+
+    #[test]
+    fn the_next_moment_is_known_when_the_first_is_taken() {
+        let mut events = Events::new();
+        for at in [5, 3, 9, 4, 8, 7] {
+            events.at(at, ());
+        }
+        for next in [4, 5, 7, 8, 9] {
+            events.take();
+            assert_eq!(events.next_at(), Some(next));
+        }
+        events.take();
+        assert_eq!((events.next_at(), events.len()), (None, 0));
+        assert_eq!((events.take(), events.len()), (None, 0));
+        events.at(1, ());
+        assert_eq!(events.take(), Some((9, ())));
     }
 }

@@ -19,6 +19,7 @@ pub struct Array {
     /// Whole units on each member.
     rows: u64,
     blocks: u64,
+    row_blocks: u64,
     pub(super) map: Map,
 }
 
@@ -116,32 +117,37 @@ impl Copies {
         }
     }
 
+    /// Member and row of the first copy of a unit.
+    #[inline]
+    pub(super) fn first(&self, chunk: u64) -> (u16, u64) {
+        let at = if self.layout == Layout::Near { chunk * u64::from(self.copies) } else { chunk };
+        let (row, member) = self.width.split(at);
+        let row = if self.layout == Layout::Offset { row * u64::from(self.copies) } else { row };
+        (member as u16, row)
+    }
+
+    /// Member and row of another copy of the unit whose first one lies there.
+    #[inline]
+    pub(super) fn nth(&self, (member, row): (u16, u64), copy: u16) -> (u16, u64) {
+        let n = self.width.by() as u16;
+        if self.layout == Layout::Split {
+            return (member + copy * n, row);
+        }
+        let round = member + copy >= n;
+        let member = if round { member + copy - n } else { member + copy };
+        let row = match self.layout {
+            // copies go on in the next row where the members end
+            Layout::Near => row + u64::from(round),
+            Layout::Offset => row + u64::from(copy),
+            _ => row + u64::from(copy) * self.stride,
+        };
+        (member, row)
+    }
+
     /// Member and row of a copy of a unit.
     #[inline]
     pub(super) fn at(&self, chunk: u64, copy: u16) -> (u16, u64) {
-        let n = self.width.by();
-        match self.layout {
-            Layout::Near => {
-                let (row, member) = self.width.split(chunk * u64::from(self.copies));
-                let member = member + u64::from(copy);
-                // copies go on in the next row where the members end
-                if member >= n { ((member - n) as u16, row + 1) } else { (member as u16, row) }
-            }
-            Layout::Split => {
-                let (row, column) = self.width.split(chunk);
-                ((column + u64::from(copy) * n) as u16, row)
-            }
-            _ => {
-                let (row, member) = self.width.split(chunk);
-                let member = member + u64::from(copy);
-                let member = if member >= n { member - n } else { member };
-                let row = match self.layout {
-                    Layout::Offset => row * u64::from(self.copies) + u64::from(copy),
-                    _ => row + u64::from(copy) * self.stride,
-                };
-                (member as u16, row)
-            }
-        }
+        self.nth(self.first(chunk), copy)
     }
 
     /// The unit, and which copy of it, that lies on a row of a member, as far
@@ -184,7 +190,13 @@ impl Array {
             Map::Copies(copies) => copies.chunks(rows) * unit,
             Map::Parity(parity) => rows * parity.k.by() * unit,
         };
-        Array { level, members, unit: Divisor::new(unit), rows, blocks, map }
+        let row_blocks = match &map {
+            Map::Linear { .. } => blocks,
+            Map::Copies(Copies { layout: Layout::Near, copies, width, .. }) => width.by() * unit / u64::from(*copies),
+            Map::Copies(copies) => copies.width.by() * unit,
+            Map::Parity(parity) => parity.k.by() * unit,
+        };
+        Array { level, members, unit: Divisor::new(unit), rows, blocks, row_blocks, map }
     }
 
     /// Its level.
@@ -235,19 +247,9 @@ impl Array {
 
     /// Blocks of data a row of stripe units holds: what a write should be
     /// aligned to, and a multiple of, to be spared the reading.
+    #[inline]
     pub fn row_blocks(&self) -> u64 {
-        match &self.map {
-            Map::Linear { .. } => self.blocks,
-            Map::Copies(copies) => copies.width.by() * self.unit.by() / u64::from(self.near()),
-            Map::Parity(parity) => parity.k.by() * self.unit.by(),
-        }
-    }
-
-    fn near(&self) -> u16 {
-        match &self.map {
-            Map::Copies(Copies { layout: Layout::Near, copies, .. }) => *copies,
-            _ => 1,
-        }
+        self.row_blocks
     }
 
     /// Where copy `copy` of `block` lies, and how many blocks from there on,

@@ -207,9 +207,10 @@ impl Planner {
     }
 
     fn write_copies(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, plan: &mut Plan) {
+        let first = copies.first(chunk);
         let mut written = false;
         for copy in 0..copies.copies {
-            let (member, row) = copies.at(chunk, copy);
+            let (member, row) = copies.nth(first, copy);
             let block = row * self.array.unit_blocks() + offset;
             if !self.state.unwritten(block).contains(member) {
                 plan.push(List::Writes, io(member, block, blocks, true, Part::Data));
@@ -225,22 +226,24 @@ impl Planner {
     /// Member and block there of the copy to read.
     #[inline]
     fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, who: u32) -> Option<(u16, u64)> {
-        let (state, unit) = (self.state, self.array.unit_blocks());
+        let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.first(chunk));
+        let all_well = state.failed.is_empty();
         let at = |copy| {
-            let (member, row) = copies.at(chunk, copy);
+            let (member, row) = copies.nth(first, copy);
             (member, row * unit + offset)
         };
-        let well = |(member, block): (u16, u64)| !state.unreadable(block + blocks).contains(member);
+        let well = |(member, block): &(u16, u64)| all_well || !state.unreadable(block + blocks).contains(*member);
         let count = copies.copies;
-        if count == 1 {
-            return Some(at(0)).filter(|place| well(*place));
-        }
-        let all = (0..count).map(at).filter(|place| well(*place));
-        let first = match self.policy.read_from {
+        let wanted = match self.policy.read_from {
+            _ if count == 1 => 0,
             ReadFrom::Nearest => {
-                return all.min_by_key(|(member, block)| self.positions[usize::from(*member)].abs_diff(*block));
+                let way = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
+                return (0..count).map(at).filter(well).min_by_key(way);
             }
-            ReadFrom::LeastBusy => return all.min_by_key(|(member, _)| self.pending[usize::from(*member)]),
+            ReadFrom::LeastBusy => {
+                let pending = |(member, _): &(u16, u64)| self.pending[usize::from(*member)];
+                return (0..count).map(at).filter(well).min_by_key(pending);
+            }
             ReadFrom::Primary => 0,
             ReadFrom::Process => (who % u32::from(count)) as u16,
             ReadFrom::RoundRobin => {
@@ -249,8 +252,11 @@ impl Planner {
                 turn
             }
         };
-        let order = (first..count).chain(0..first);
-        order.map(at).find(|place| well(*place))
+        let place = at(wanted);
+        if well(&place) {
+            return Some(place);
+        }
+        (wanted + 1..count).chain(0..wanted).map(at).find(well)
     }
 
     /// All members move together (RAID 3): each does its share of the whole.
