@@ -301,3 +301,24 @@ fn a_spare_takes_the_place_of_a_member() {
     // 1 MB steps at 10 MB/s are 100 ms apart
     assert_eq!((pause_ns(1_000_000, 10e6), pause_ns(1_000_000, 0.0)), (100_000_000, 0));
 }
+
+#[test]
+fn a_plan_is_a_buffer_to_be_used_again() {
+    for level in Level::ALL {
+        let array = Array::new(&Description::new(level, 8, 1 << 20, 64)).expect("valid");
+        let most = array.blocks() - 4096;
+        let (mut planner, mut plan, mut dice) = (Planner::new(array, Policy::default()), Plan::new(), Dice::new(4, 4));
+        let mut rooms = Vec::new();
+        for round in 0..2 {
+            for _ in 0..3000 {
+                let request = Request::read(dice.below(most), 1 + dice.below(4096) as u32);
+                planner.plan(Request { write: dice.chance(0.5), ..request }, &mut plan);
+            }
+            let lists = [&plan.reads, &plan.writes, &plan.after];
+            rooms.push(lists.map(|list| (list.as_ptr(), list.capacity())));
+            // the second round has nothing larger than the first
+            dice = Dice::new(4, 4);
+            assert_eq!(rooms[0], rooms[round], "{level}");
+        }
+    }
+}
