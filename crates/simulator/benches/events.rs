@@ -13,6 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use diskwright_base::Dice;
+use diskwright_simulator::array::*;
 use diskwright_simulator::events::Events;
 use diskwright_simulator::solve::{Center, Network, exact, schweitzer};
 use diskwright_simulator::station::{Job, Station};
@@ -29,6 +30,13 @@ fn main() {
     }
     let ns = best(rounds, count, || queue(count));
     println!("{:<52} {ns:>9.1} ns", "a job of M/M/1, 80 % busy (two events)");
+    for writes in [0.0, 0.5, 1.0] {
+        let mut ios = 0;
+        let ns = best(rounds, count, || ios = raid5(count, writes));
+        let per_io = ns * count as f64 / ios as f64;
+        let what = format!("RAID 5 of 8 simple drives, 32 users, {:.0} % writes", writes * 100.0);
+        println!("{what:<52} {per_io:>9.1} ns a member I/O, {:.1} million/s", 1e3 / per_io);
+    }
     let solves = if tiny { 10 } else { 20_000 };
     for users in [1, 8, 32, 200] {
         let centers = vec![Center::Queue(0.01); 16];
@@ -58,6 +66,52 @@ fn hold(waiting: u32, count: usize) {
     for _ in 0..count {
         if let Some((_, what)) = events.take() {
             events.after(dice.below(1 << 30), black_box(what));
+        }
+    }
+}
+
+/// Users who ask a RAID 5 of eight for 4 KB each, again and again: member I/Os.
+/// Drives are stations that need a random time, so that this is what arrays,
+/// events and queues cost, without a drive's mechanics.
+fn raid5(requests: usize, writes: f64) -> usize {
+    let array = Array::new(&Description::new(Level::Raid5, 8, 1 << 27, 128)).expect("a valid array");
+    let places = array.blocks() / 8;
+    let (mut planner, mut plan, mut flights) = (Planner::new(array, Policy::default()), Plan::new(), Flights::new());
+    let (mut events, mut dice) = (Events::new(), Dice::new(6, 0));
+    let mut drives = vec![Station::new(1); 8];
+    let (mut begun, mut ios, mut free) = (0, 0, 32);
+    let mut send = |io: &MemberIo, id, events: &mut Events<(u16, Job)>, drives: &mut [Station], dice: &mut Dice| {
+        // the lowest bit tells a write
+        let id = id * 2 + u32::from(io.write);
+        let job = Job { id, arrived: events.now(), service: 4_000_000 + dice.below(8_000_000) };
+        ios += 1;
+        if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
+            events.at(end, (io.member, job));
+        }
+    };
+    loop {
+        while free > 0 && begun < requests {
+            let request = Request::read(dice.below(places) * 8, 8);
+            planner.plan(Request { write: dice.chance(writes), ..request }, &mut plan);
+            let Some(id) = flights.begin(&mut plan) else { continue };
+            for io in plan.reads.iter().chain(&plan.writes) {
+                send(io, id, &mut events, &mut drives, &mut dice);
+            }
+            (begun, free) = (begun + 1, free - 1);
+        }
+        let Some((now, (member, job))) = events.take() else { return ios };
+        if let Some((end, next)) = drives[usize::from(member)].complete(now, &job) {
+            events.at(end, (member, next));
+        }
+        let id = job.id / 2;
+        match flights.done(id, job.id % 2 == 1) {
+            Progress::Waiting => {}
+            Progress::Send(after, _) => {
+                for io in after {
+                    send(io, id, &mut events, &mut drives, &mut dice);
+                }
+            }
+            Progress::Done => free += 1,
         }
     }
 }

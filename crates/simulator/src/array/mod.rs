@@ -3,11 +3,13 @@
 //!
 //! [`Array`] says where each block lies ([`Array::map`], [`Array::place`]);
 //! [`Planner`] turns a request to the array into the I/Os of its members
-//! ([`Plan`]), also with members failed or being rebuilt. All sizes are in
-//! blocks of the caller's choice (usually 512 bytes).
+//! ([`Plan`]), also with members failed or being rebuilt; [`Flights`] keeps the
+//! plans that are under way. All sizes are in blocks of the caller's choice
+//! (usually 512 bytes).
 
 mod describe;
 mod divide;
+mod flights;
 mod layout;
 mod level;
 mod parity;
@@ -19,6 +21,7 @@ mod state;
 
 pub use describe::{ArrayError, Description};
 pub use divide::Divisor;
+pub use flights::{Flights, Progress};
 pub use layout::Layout;
 pub use level::{Count, Form, Level, LevelInfo, levels};
 pub use place::{Array, Piece, Place};
