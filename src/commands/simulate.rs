@@ -197,7 +197,10 @@ fn document(outcome: &Outcome) -> Value {
         })
     };
     let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
-    let step = |share: &f64| json!({ "share": share, "measured_s": quantile(&measured, *share), "predicted_s": quantile(&predicted, *share) });
+    let step = |share: &f64| {
+        let (measured_s, predicted_s) = (quantile(&measured, *share), quantile(&predicted, *share));
+        json!({ "share": share, "measured_s": measured_s, "predicted_s": predicted_s })
+    };
     let by_hit: serde_json::Map<String, Value> =
         Hit::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
     let each = |sum_s: f64| mean(sum_s, requests as u64);

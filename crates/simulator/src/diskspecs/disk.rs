@@ -196,7 +196,7 @@ fn disk_model(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result
     }
     let mut fields = Fields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
-    let cylinders = fields.need_whole("Number of cylinders", 1, 16_000_000)? as u32;
+    let cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
     let told = fields.whole("Block count", 0, 1 << 50)?;
     let layout = layout::read(fields.need_block("Layout Model")?, surfaces, notes)?;
     let mechanics = mechanics::read(fields.need_block("Mechanical Model")?, load, notes)?;

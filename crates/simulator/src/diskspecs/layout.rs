@@ -33,7 +33,7 @@ pub(super) struct Layout {
 /// Reads the block.
 pub(super) fn read(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
     match block.kind.as_str() {
-        "dm_layout_g1" => g1(block),
+        "dm_layout_g1" => g1(block, surfaces, notes),
         "dm_layout_g2" => g2(block, surfaces, notes),
         other => Err(block.at.error(format!("layout `{other}`, where `dm_layout_g1` and `dm_layout_g2` are known"))),
     }
@@ -52,7 +52,7 @@ fn in_turns(fields: &mut Fields<'_>, otherwise: bool) -> Result<bool, DiskspecsE
     }
 }
 
-fn g1(block: &Block) -> Result<Layout, DiskspecsError> {
+fn g1(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
     let mut fields = Fields::new(block)?;
     let order = match fields.need_whole("LBN-to-PBN mapping scheme", 0, 2)? {
         0 => Order::Up,
@@ -77,7 +77,11 @@ fn g1(block: &Block) -> Result<Layout, DiskspecsError> {
     let turns = in_turns(&mut fields, false)?;
     let zones = blocks(&mut fields, "dm_layout_g1_zone")?;
     let mut zones = zones.into_iter().map(|zone| g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
-    for zone in &mut zones {
+    for (at, zone) in zones.iter_mut().enumerate() {
+        let left = leave_out_outside(zone, surfaces, sparing);
+        if left > 0 {
+            notes.push(format!("zone {}: {left} slips or defects lie outside it and are left out", at + 1));
+        }
         // in schemes 7 and 10 slipped sectors use none of the zone's spares, but its end
         let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
         match scheme {
@@ -88,6 +92,17 @@ fn g1(block: &Block) -> Result<Layout, DiskspecsError> {
     }
     fields.finish(G1)?;
     Ok(Layout { order, sparing, zones })
+}
+
+/// Leaves out slips and defects that lie outside their zone, and says how many.
+fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> usize {
+    let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
+    let tracks = cylinders * u64::from(surfaces);
+    let limit = if sparing == Sparing::Tracks { tracks } else { tracks * u64::from(zone.sectors) };
+    let before = zone.slips.len() + zone.defects.len();
+    zone.slips.retain(|slip| *slip < limit);
+    zone.defects.retain(|(bad, good)| *bad < limit && *good < limit);
+    before - zone.slips.len() - zone.defects.len()
 }
 
 /// The blocks of `Zones`.

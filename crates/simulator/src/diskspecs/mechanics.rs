@@ -146,6 +146,10 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         let (distance, time) = point
             .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
             .ok_or_else(|| at.error(format!("`{line}`, where `CYLINDERS, MILLISECONDS` belongs")))?;
+        if told.is_some_and(|told| points.len() >= told) {
+            // what stands behind the last point is no part of the curve
+            break;
+        }
         if points.last().is_some_and(|last| last.0 >= distance) {
             return Err(at.error(format!("{distance} cylinders behind {}; distances grow", points[points.len() - 1].0)));
         }

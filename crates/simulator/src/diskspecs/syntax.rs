@@ -124,7 +124,7 @@ fn tokens(text: &str) -> Vec<(Token, usize)> {
                 continue;
             }
             let end = rest.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(rest.len());
-            tokens.push((Token::Word(rest[..end].to_owned()), at + 1));
+            tokens.push((Token::Word(rest[..end].trim_matches('"').to_owned()), at + 1));
             rest = &rest[end..];
         }
     }

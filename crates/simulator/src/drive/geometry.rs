@@ -267,20 +267,25 @@ fn sorted(mut slips: Vec<u64>) -> Vec<u64> {
     slips
 }
 
+/// How spares lie in a zone: sectors of one place that has them, how many of
+/// these are spares, and whether a zone ends with one such place at most.
+fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
+    match sparing {
+        Sparing::None => (all, 0, true),
+        Sparing::Tracks => (all, spares * sectors, true),
+        Sparing::Zone => (all, spares, true),
+        Sparing::Track => (sectors, spares, false),
+        Sparing::Cylinder { .. } => (cylinder, spares, false),
+        Sparing::Range(cylinders) => (cylinder * u64::from(cylinders.max(1)), spares, false),
+    }
+}
+
 fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
     let sectors = u64::from(zone.sectors);
-    let cylinders = u64::from(zone.last_cylinder - zone.first_cylinder) + 1;
     let cylinder = sectors * u64::from(spec.surfaces);
-    let all = cylinder * cylinders;
+    let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
     let spares = u64::from(zone.spares);
-    let (region, spare) = match spec.sparing {
-        Sparing::None => (all, 0),
-        Sparing::Tracks => (all, spares * sectors),
-        Sparing::Track => (sectors, spares),
-        Sparing::Cylinder { .. } => (cylinder, spares),
-        Sparing::Range(cylinders) => (cylinder * u64::from(cylinders.max(1)), spares),
-        Sparing::Zone => (all, spares),
-    };
+    let (region, spare, whole) = regions(spec.sparing, spares, sectors, cylinder, all);
     if spare >= region {
         return Err(format!("{spare} spare sectors in each {region}, which leaves none for blocks"));
     }
@@ -294,21 +299,13 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
         Sparing::Cylinder { front, slips_to_end } => (if front { spares } else { 0 }, slips_to_end),
         _ => (0, false),
     };
-    let count = slips.len() as u64;
     // a region cut off by the zone's end has no spares of its own
-    let usable_in_zone = match spec.sparing {
-        Sparing::Tracks | Sparing::None | Sparing::Zone => all - spare,
-        _ => all - (all / region) * spare,
-    };
-    let pushed = if to_end { count } else { 0 };
-    let blocks = usable_in_zone.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
-    let blocks = blocks.ok_or_else(|| format!("{} sectors empty at its front of {usable_in_zone}", zone.empty))?;
+    let usable = if whole { all - spare } else { all - (all / region) * spare };
+    let pushed = if to_end { slips.len() as u64 } else { 0 };
+    let blocks = usable.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
+    let blocks = blocks.ok_or_else(|| format!("{} sectors empty at its front of {usable}", zone.empty))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
-    let whole = matches!(spec.sparing, Sparing::Tracks | Sparing::None | Sparing::Zone) || spare == 0;
-    let mut defects = zone.defects.clone();
-    defects.sort_unstable();
-    defects.dedup_by_key(|d| d.0);
-    defects.retain(|(bad, good)| bad != good);
+    let plain = whole || spare == 0;
     Ok(Zone {
         first,
         end: first + blocks,
@@ -319,21 +316,28 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
         track_skew: angle(zone.track_skew),
         cylinder_skew: angle(zone.cylinder_skew),
         width: angle(1.0 / f64::from(zone.sectors)).max(1),
-        region: if whole { all } else { region },
-        usable: if whole { all } else { region - spare },
+        region: if plain { all } else { region },
+        usable: if plain { all } else { region - spare },
         front,
+        skewing: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {
             _ if slips.is_empty() => Slips::None,
-            Sparing::Tracks => Slips::Tracks(slips.clone()),
-            Sparing::Cylinder { front, .. } if to_end => {
-                Slips::ToEnd(among_usable(&slips, region, spare, if front { spare } else { 0 }))
-            }
-            _ => Slips::InRegion(slips.clone()),
+            Sparing::Tracks => Slips::Tracks(slips),
+            Sparing::Cylinder { .. } if to_end => Slips::ToEnd(among_usable(&slips, region, spare, front)),
+            _ => Slips::InRegion(slips),
         },
         defects_are_tracks: spec.sparing == Sparing::Tracks,
-        defects,
-        skewing: if skews { slips } else { Vec::new() },
+        defects: defects(&zone.defects),
     })
+}
+
+/// Sorted, each bad place once, without those that stand for themselves.
+fn defects(told: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut defects = told.to_vec();
+    defects.sort_unstable();
+    defects.dedup_by_key(|d| d.0);
+    defects.retain(|(bad, good)| bad != good);
+    defects
 }
 
 /// Positions of slips among the sectors that hold blocks.

@@ -138,6 +138,16 @@ impl Model {
         self.mechanism.geometry.blocks()
     }
 
+    /// The part of a request that lies on the drive: at least one block, the
+    /// last one for what begins beyond it.
+    #[inline]
+    fn within(&self, io: &Io) -> Io {
+        let all = self.blocks();
+        let first = io.first.min(all - 1);
+        let blocks = u64::from(io.blocks.max(1)).min(all - first) as u32;
+        Io { first, blocks, write: io.write }
+    }
+
     /// Its map.
     pub fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry

@@ -41,7 +41,7 @@ impl State {
 
     #[inline]
     pub fn serve(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
-        let io = &Io { blocks: io.blocks.max(1), ..*io };
+        let io = &model.within(io);
         let fits = u64::from(io.blocks) <= self.segments.blocks && model.cache.segments > 0;
         let service = match (io.write, model.cache.reports_early && fits) {
             (false, _) => self.read(model, now, io, channel_free),

@@ -256,8 +256,8 @@ impl Spec {
         if self.surfaces == 0 || self.surfaces > 1024 {
             return wrong("surfaces", format!("{} where 1 to 1024 are possible", self.surfaces));
         }
-        if self.cylinders == 0 || self.cylinders > 16_000_000 {
-            return wrong("cylinders", format!("{} where 1 to 16 million are possible", self.cylinders));
+        if self.cylinders == 0 || self.cylinders > 2_000_000 {
+            return wrong("cylinders", format!("{} where 1 to 2 million are possible", self.cylinders));
         }
         if !(self.rpm >= 1.0 && self.rpm <= 1e6) {
             return wrong("rotation speed", format!("{} where 1 to 1,000,000 a minute are possible", self.rpm));
