@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use common::arrays_of;
 use diskwright_base::Dice;
 use diskwright_simulator::array::*;
+use diskwright_simulator::theory::nearest_arm;
 
 /// Each block of data lies where `map` says, once for each copy, nothing lies
 /// on top of anything else, and `place` is the inverse.
@@ -78,7 +79,7 @@ fn long_pieces_are_as_their_blocks() {
     }
 }
 
-/// A member of each row of mdadm(8)'s pictures of RAID 10 on four devices.
+/// The rows of small arrays as `drivers/md/raid10.c` computes them.
 #[test]
 fn copies_lie_where_md_puts_them() {
     let draw = |members: u16, layout, rows: u64| {
@@ -221,6 +222,16 @@ fn writes_choose_by_fewest_ios() {
         assert_eq!(now + after, units as usize + 1);
         assert_eq!(now > 0, units == 7, "only the whole row waits for nothing");
     }
+    // whatever the level and the request, no way takes fewer
+    let mut dice = Dice::new(3, 1);
+    for (level, members) in [(Level::Raid4, 5), (Level::Raid5, 6), (Level::Raid6, 8), (Level::Raid7, 11)] {
+        for _ in 0..300 {
+            let request = Request::write(dice.below(4000), 1 + dice.below(1500) as u32);
+            let ios = |by| plan_with(level, members, by, request).ios();
+            let least = ios(WriteBy::ReadModifyWrite).min(ios(WriteBy::Reconstruct));
+            assert!(ios(WriteBy::Fewest) <= least, "{level} of {members}: {request:?}");
+        }
+    }
     assert_eq!(ios(5, WriteBy::ReadModifyWrite), (6, 0, 6));
     assert_eq!(ios(2, WriteBy::Reconstruct), (5, 0, 3));
     assert_eq!(ios(7, WriteBy::ReadModifyWrite), (0, 8, 0));
@@ -288,6 +299,24 @@ fn mirrors_choose_their_copy() {
         assert!(planner.set_state(State::failed([0, 2])));
         assert_eq!(members(&mut planner, &[(0, 0), (0, 1), (9, 2)]), [1, 1, 1], "{policy:?}");
     }
+}
+
+#[test]
+fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
+    // reads anywhere, two copies, the nearer arm goes: arms no longer stand anywhere, but each in its half
+    let mut planner = mirror(2, ReadFrom::Nearest);
+    let blocks = planner.array().blocks();
+    let (mut plan, mut dice) = (Plan::new(), Dice::new(12, 0));
+    let (mut at, mut way) = ([0u64; 2], 0.0);
+    const READS: u32 = 200_000;
+    for _ in 0..READS {
+        planner.plan(Request::read(dice.below(blocks), 1), &mut plan);
+        let io = plan.reads[0];
+        way += at[usize::from(io.member)].abs_diff(io.block) as f64;
+        at[usize::from(io.member)] = io.block + 1;
+    }
+    let share = way / f64::from(READS) / blocks as f64;
+    assert!((share - 0.162).abs() < 0.003 && share < nearest_arm(2), "{share}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A plan: the member I/Os of one request, and what they cost to compute.
 
+use crate::io::Io;
+
 /// What a member I/O carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -34,6 +36,14 @@ pub struct MemberIo {
     pub write: bool,
     /// What it carries.
     pub part: Part,
+}
+
+impl MemberIo {
+    /// What its member is asked for.
+    #[inline]
+    pub fn io(&self) -> Io {
+        Io { first: self.block, blocks: self.blocks, write: self.write }
+    }
 }
 
 /// What a plan computes, in blocks folded into a parity. Times the block size

@@ -4,6 +4,7 @@ use super::parity::{RowJob, Span};
 use super::place::{Copies, Map, Parity};
 use super::plan::List;
 use super::{Array, MemberIo, Members, Part, Plan, State};
+use crate::io::Io;
 
 /// A request to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,12 @@ impl Request {
     /// A write by process 0.
     pub fn write(block: u64, blocks: u32) -> Request {
         Request { write: true, ..Request::read(block, blocks) }
+    }
+}
+
+impl From<Io> for Request {
+    fn from(io: Io) -> Request {
+        Request { write: io.write, ..Request::read(io.first, io.blocks) }
     }
 }
 

@@ -10,6 +10,10 @@
 /// 1 - 2 d up to d = x and 1 - x - d from there; the n-th power, integrated over
 /// d and x, is the mean.
 ///
+/// Arms that are always chosen by distance do not stay anywhere: with reads
+/// alone each keeps to its half, and the nearer of two moves 0.162 of the stroke
+/// (`tests/arrays.rs`). Every write brings them together again.
+///
 /// ```
 /// use diskwright_simulator::theory::nearest_arm;
 /// assert!((nearest_arm(2) - 5.0 / 24.0).abs() < 1e-15);
