@@ -139,9 +139,11 @@ impl State {
             ReadAhead::Segment => next + most,
             ReadAhead::NextTrack => {
                 let place = geometry.place(last);
-                let known = track_before(geometry, &place, last).is_some_and(|track| self.tracks.contains(&track));
-                self.tracks[self.tracks_at] = (place.cylinder, place.head);
-                self.tracks_at = (self.tracks_at + 1) % self.tracks.len();
+                // a stream: it goes on where a late read ended, or on the track behind one
+                let before = track_before(geometry, &place, last);
+                let known = self.reads.iter().any(|read| read.end == io.first || before == Some(read.track));
+                self.reads[self.reads_at] = Late { end: io.end(), track: (place.cylinder, place.head) };
+                self.reads_at = (self.reads_at + 1) % self.reads.len();
                 if known { end_of_track(geometry, end_of_track(geometry, last)) } else { next }
             }
         };
@@ -149,6 +151,18 @@ impl State {
         let must = (next + u64::from(cache.least_ahead)).min(limit);
         self.alone = if limit > next { Alone::Ahead { segment, next, limit, must, at: from } } else { Alone::Nothing };
     }
+}
+
+/// A read of not long ago.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    end: u64,
+    track: (u32, u32),
+}
+
+impl Late {
+    /// None yet.
+    pub const NONE: Late = Late { end: u64::MAX, track: (u32::MAX, u32::MAX) };
 }
 
 /// The block behind the last one on a block's track.

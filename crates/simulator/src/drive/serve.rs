@@ -1,7 +1,7 @@
 //! How a drive serves a request: what is in the cache, what is reported early,
 //! what waits for the disk.
 
-use super::ahead::Alone;
+use super::ahead::{Alone, Late};
 use super::cache::Segments;
 use super::mechanism::{Arm, Stream};
 use super::spec::{CacheSpec, ReadAhead};
@@ -16,9 +16,9 @@ pub(super) struct State {
     pub arm: Arm,
     pub alone: Alone,
     after_write: bool,
-    /// Tracks read lately, for drives that read on only behind streams.
-    pub tracks: [(u32, u32); 4],
-    pub tracks_at: usize,
+    /// The last reads, for drives that read on only behind streams.
+    pub reads: [Late; 4],
+    pub reads_at: usize,
 }
 
 /// Blocks that a share of the request (or of a segment) comes to; at least one.
@@ -34,8 +34,8 @@ impl State {
             arm: Arm::default(),
             alone: Alone::Nothing,
             after_write: false,
-            tracks: [(u32::MAX, u32::MAX); 4],
-            tracks_at: 0,
+            reads: [Late::NONE; 4],
+            reads_at: 0,
         }
     }
 

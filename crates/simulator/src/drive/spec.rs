@@ -161,7 +161,8 @@ pub enum ReadAhead {
     Cylinder,
     /// Until the segment is full.
     Segment,
-    /// To the end of the next track, when the track before was read too.
+    /// To the end of the next track, behind a read that goes on where a late one
+    /// ended or that is on the track behind it.
     NextTrack,
 }
 
