@@ -137,8 +137,8 @@ fn levels() -> Listing {
     for level in Level::ALL {
         let info = level.info();
         let [members, _] = info.example;
-        let small =
-            if level == Level::Raid1 { "one a member".into() } else { level.small_write_factor(members).to_string() };
+        let each = matches!(level, Level::Raid1 | Level::Raid3);
+        let small = if each { "one a member".into() } else { level.small_write_factor(members).to_string() };
         let rows = match info.form {
             Form::Parity => format!("N / (N - {})", info.parities),
             _ => small.clone(),
@@ -146,15 +146,7 @@ fn levels() -> Listing {
         let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
         let least = format!("at least {}", info.members_least);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
-        table.row([
-            level.name().to_owned(),
-            least,
-            capacity,
-            survives,
-            small.clone(),
-            rows.clone(),
-            layouts.join(", "),
-        ]);
+        table.row([level.name().to_owned(), least, capacity, survives, small.clone(), rows.clone()]);
         entries.push(json!({
             "id": level.name(), "also": info.also, "members_least": info.members_least,
             "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,

@@ -150,10 +150,17 @@ mod tests {
                 }
                 let (number, io) = out.swap_remove(dice.below(out.len() as u64) as usize);
                 sent += 1;
+                let mut still_out = out.iter().filter(|(n, _)| *n == number);
                 match flights.done(number, io.write) {
                     Progress::Waiting => {}
-                    Progress::Send(ios, _) => out.extend(ios.iter().map(|io| (number, *io))),
-                    Progress::Done => done += 1,
+                    Progress::Send(ios, _) => {
+                        assert!(still_out.all(|(_, io)| io.write), "{level}: before all was read");
+                        out.extend(ios.iter().map(|io| (number, *io)));
+                    }
+                    Progress::Done => {
+                        assert_eq!(still_out.next(), None, "{level}: before all was done");
+                        done += 1;
+                    }
                 }
             }
             assert_eq!((done, sent, flights.len()), (begun, planned, 0), "{level}");
