@@ -77,6 +77,23 @@ pub fn request_traces(data: &[u8]) {
     }
 }
 
+/// Any bytes as a drive of DiskSim, every file it draws in being the same; what
+/// is read serves a few requests.
+pub fn drive_files(data: &[u8]) {
+    use diskwright_simulator::{diskspecs, drive, io::Io};
+    let text = String::from_utf8_lossy(data);
+    let curve = "Seek distances measured: 2\n1, 1.0\n100, 5.0\n";
+    let load = |path: &str| Ok(if path.ends_with(".seek") { curve.to_owned() } else { text.clone().into_owned() });
+    let Ok(found) = diskspecs::read("fuzz", &text, &load) else { return };
+    let Ok(model) = drive::Model::new(&found.spec) else { return };
+    let mut drive = drive::Drive::new(&std::sync::Arc::new(model));
+    let mut now = 0;
+    for n in 0..40_u64 {
+        let first = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % drive.model().blocks();
+        now = drive.start(now, &Io { first, blocks: 1 + (n as u32 * 37) % 200, write: n % 3 == 0 }).done;
+    }
+}
+
 /// Any bytes as a log of one foreign format, whatever they begin with. Options
 /// that a log might need are given, so that reading goes on.
 #[allow(dead_code, reason = "the formats bring their targets one by one")]

@@ -113,6 +113,14 @@ fn probe_scripts_take_anything() {
     run(targets::probe_scripts, &files.collect::<Vec<_>>());
 }
 
+#[test]
+fn drive_files_take_anything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives");
+    let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");
+    let whole = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
+    run(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
+}
+
 /// Our own small logs whose names begin with one of these.
 fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");

@@ -1,10 +1,11 @@
 //! `list WHAT`: the registries, for people and, with `--json`, for programs.
 
 use clap::{Args, ValueEnum};
-use diskwright_base::{Catalogue, Level};
+use diskwright_base::Catalogue;
 use diskwright_counters::live::SOURCES;
 use diskwright_diagnosis::packs;
 use diskwright_report::Table;
+use diskwright_simulator::array::{Form, Level};
 use serde_json::{Value, json};
 
 use super::explain::{counter_json, pack_json, rule_json};
@@ -34,7 +35,7 @@ enum What {
     Formats,
     /// What `probe` can measure
     Suites,
-    /// RAID levels and what a small write costs on them
+    /// RAID levels: members, capacity, failures survived, what writes cost
     Levels,
     /// What `probe` measured this machine's devices to do at most
     Ceilings,
@@ -133,12 +134,27 @@ fn suites() -> Listing {
 }
 
 fn levels() -> Listing {
-    let mut table = Table::new().text("level").text("member operations a small write");
+    let mut table = Table::new().text("level").text("members").text("usable").text("survives failures of");
+    table = table.text("I/Os a small write").text("whole rows cost");
     let mut entries = Vec::new();
     for level in Level::ALL {
-        let cost = if level == Level::Raid1 { "one a member".to_owned() } else { level.write_factor(2).to_string() };
-        table.row([level.name().to_owned(), cost.clone()]);
-        entries.push(json!({ "id": level.name(), "small_write_operations": cost }));
+        let info = level.info();
+        let [members, _] = info.example;
+        let each = matches!(level, Level::Raid1 | Level::Raid3);
+        let small = if each { "one a member".into() } else { level.small_write_factor(members).to_string() };
+        let rows = match info.form {
+            Form::Parity => format!("N / (N - {})", info.parities),
+            _ => small.clone(),
+        };
+        let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
+        let least = format!("at least {}", info.members_least);
+        let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
+        table.row([level.name().to_owned(), least, capacity, survives, small.clone(), rows.clone()]);
+        entries.push(json!({
+            "id": level.name(), "also": info.also, "members_least": info.members_least,
+            "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,
+            "full_stripe_factor": rows, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
+        }));
     }
     ("levels", entries, table)
 }

@@ -26,6 +26,7 @@ mod report;
 mod select;
 mod show;
 mod show_trace;
+mod simulate;
 mod store;
 mod when;
 mod why;
@@ -64,6 +65,8 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Measure a disk or file: what it can do, and what it costs
     Probe(Box<probe::Arguments>),
+    /// Predict: replay a measured trace on a described drive
+    Simulate(simulate::Arguments),
     /// Say what a counter, rule or pack means, by any of its names
     Explain(explain::Arguments),
     /// Print a registry: counters, rules, packs, sources, formats, suites, levels
@@ -82,6 +85,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     }

@@ -489,7 +489,7 @@ mod tests {
     #[test]
     fn noise_alone_is_told_seldom() {
         // 400 comparisons of the same with the same; the rate of false alarms stays below 5 %
-        let mut dice = crate::draw::Dice::new(5, 0);
+        let mut dice = diskwright_base::Dice::new(5, 0);
         let mut noisy = || {
             let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * dice.exponential(1.0))).collect();
             rates("one", &runs)

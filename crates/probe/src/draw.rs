@@ -1,78 +1,20 @@
 //! Draws requests: where each lies, how long it is, read or write; and times
 //! between them. Seeded: the same pattern draws the same requests.
 
-use std::f64::consts::TAU;
+use diskwright_base::Dice;
 
 use crate::pattern::{Pattern, Placement, Spread, Turn};
 
-/// A generator: SplitMix64 to seed, xoshiro256++ to draw (Blackman and Vigna,
-/// "Scrambled linear pseudorandom number generators", 2019).
-#[derive(Clone, Debug)]
-pub struct Dice([u64; 4]);
-
-impl Dice {
-    /// A generator for a seed and a lane (a thread): lanes draw independently.
-    pub fn new(seed: u64, lane: u64) -> Dice {
-        let mut state = seed ^ lane.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        Dice(std::array::from_fn(|_| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        }))
+/// A quantity as Response Probe draws it (Windows NT Workstation 4.0 Resource
+/// Kit, ch. 11, "How Response Probe Works"): the mean, and the sum of 14
+/// numbers between 0 and 1 less 7, times the deviation; what is negative is
+/// folded. So the true deviation is sqrt(14/12), 1.08 times the one given.
+pub fn bell(dice: &mut Dice, of: &Spread) -> f64 {
+    if of.deviation == 0.0 {
+        return of.mean;
     }
-
-    /// 64 random bits.
-    #[inline]
-    pub fn bits(&mut self) -> u64 {
-        let [a, b, c, d] = &mut self.0;
-        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
-        let shifted = *b << 17;
-        *c ^= *a;
-        *d ^= *b;
-        *b ^= *c;
-        *a ^= *d;
-        *c ^= shifted;
-        *d = d.rotate_left(45);
-        result
-    }
-
-    /// A number below `most` (Lemire's multiplication; the bias is below 2^-32
-    /// for any range of blocks that a device has).
-    #[inline]
-    pub fn below(&mut self, most: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(most)) >> 64) as u64
-    }
-
-    /// From 0 up to, not including, 1.
-    #[inline]
-    pub fn share(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-    }
-
-    /// From an exponential distribution with this mean.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.share()).ln()
-    }
-
-    /// From the standard normal distribution (Box and Muller, 1958).
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
-        radius * (TAU * self.share()).cos()
-    }
-
-    /// A quantity as Response Probe draws it (Windows NT Workstation 4.0 Resource
-    /// Kit, ch. 11, "How Response Probe Works"): the mean, and the sum of 14
-    /// numbers between 0 and 1 less 7, times the deviation; what is negative is
-    /// folded. So the true deviation is sqrt(14/12), 1.08 times the one given.
-    pub fn bell(&mut self, of: &Spread) -> f64 {
-        if of.deviation == 0.0 {
-            return of.mean;
-        }
-        let sum: f64 = (0..14).map(|_| self.share()).sum();
-        (of.mean + (sum - 7.0) * of.deviation).abs()
-    }
+    let sum: f64 = (0..14).map(|_| dice.share()).sum();
+    (of.mean + (sum - 7.0) * of.deviation).abs()
 }
 
 /// One request to make.
@@ -450,13 +392,13 @@ mod tests {
     fn response_probes_bell_is_fourteen_numbers_wide() {
         // sum of 14 numbers of variance 1/12 each
         let (mut dice, of) = (Dice::new(3, 0), Spread { mean: 100.0, deviation: 10.0 });
-        let found: Vec<f64> = (0..100_000).map(|_| dice.bell(&of)).collect();
+        let found: Vec<f64> = (0..100_000).map(|_| bell(&mut dice, &of)).collect();
         let mean = found.iter().sum::<f64>() / 1e5;
         let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
         assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
         // what is negative is folded: a time of -16 is one of 16
         let of = Spread { mean: 0.0, deviation: 1.0 };
-        assert!((0..1000).all(|_| dice.bell(&of) >= 0.0));
+        assert!((0..1000).all(|_| bell(&mut dice, &of) >= 0.0));
     }
 
     #[test]

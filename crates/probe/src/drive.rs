@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::draw::Draw;
+use crate::draw::{Draw, bell};
 use crate::engine::{Action, Done, Engine, Op, Wait};
 use crate::live::{Live, Seen};
 use crate::pattern::{Durable, Pace, Spread};
@@ -396,7 +396,7 @@ impl<E: Engine> Work<'_, E> {
             while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now && !self.is_spent()) {
                 ready.pop();
                 if left[user as usize] == 0 {
-                    left[user as usize] = (self.draw.dice().bell(requests).round() as u64).max(1);
+                    left[user as usize] = (bell(self.draw.dice(), requests).round() as u64).max(1);
                 }
                 self.make(user, now.max(due));
             }
@@ -409,7 +409,7 @@ impl<E: Engine> Work<'_, E> {
                 *left -= 1;
                 if *left == 0 {
                     now = self.compute(compute_s);
-                    let thinks = self.draw.dice().bell(think_s);
+                    let thinks = bell(self.draw.dice(), think_s);
                     ready.push(Reverse((now + (thinks * 1e9) as u64, user)));
                 } else {
                     ready.push(Reverse((now, user)));
@@ -421,7 +421,7 @@ impl<E: Engine> Work<'_, E> {
 
     /// Keeps the processor busy as a user who works on what was read; gives the time after it.
     fn compute(&mut self, compute_s: &Spread) -> u64 {
-        let mut left = (self.draw.dice().bell(compute_s) * 1e9) as u64;
+        let mut left = (bell(self.draw.dice(), compute_s) * 1e9) as u64;
         let mut now = self.engine.now();
         while left > 0 && !self.is_over(now) {
             let part = left.min(COMPUTE_NS);

@@ -10,8 +10,8 @@ use std::sync::mpsc::channel;
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
-use crate::draw::Dice;
 use crate::guard::again;
+use diskwright_base::Dice;
 
 /// A write while filling, bytes; what is filled is a multiple of this.
 pub const STEP: usize = 1 << 20;

@@ -101,7 +101,7 @@ pub enum Pace {
 }
 
 /// A quantity that is drawn anew each time, from a normal distribution (see
-/// [`crate::draw::Dice::bell`]).
+/// [`crate::draw::bell`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Mean.

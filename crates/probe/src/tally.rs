@@ -107,7 +107,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Dice;
+    use diskwright_base::Dice;
 
     #[test]
     fn percentiles_up_to_99_999_are_within_a_bucket_of_the_exact_ones() {

@@ -18,7 +18,7 @@ use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
-use crate::draw::Dice;
+use diskwright_base::Dice;
 
 /// Most entries that kernels give a ring's queue of requests.
 const MOST_ENTRIES: u32 = 32_768;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
 use super::{ALIGN, Action, Done, Engine, Op, Room, Wait};
-use crate::draw::Dice;
+use diskwright_base::Dice;
 
 /// Threads at most.
 pub const MOST: u32 = 512;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{EACH, Session, Suite, Writes, size, words};
 use crate::bench::{Series, Step, Timed};
-use crate::draw::Dice;
 use crate::error::ProbeError;
+use diskwright_base::Dice;
 
 /// Caches.
 pub const CACHE: Suite = Suite {

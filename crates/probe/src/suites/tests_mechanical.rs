@@ -7,9 +7,9 @@ use std::sync::Mutex;
 
 use super::tests::{MIB, on_fake, on_places, settings, value};
 use super::{Remark, Settings, suite};
-use crate::draw::Dice;
 use crate::engine::fake::FakeDevice;
 use crate::engine::{Action, Done, Engine, Op, Wait};
+use diskwright_base::Dice;
 
 const MS: f64 = 1e6;
 const SECTOR: u64 = 512;

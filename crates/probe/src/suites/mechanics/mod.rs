@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::{SEQUENTIAL, Session, Suite, Writes, words};
 use crate::bench::Step;
-use crate::draw::Dice;
 use crate::error::ProbeError;
 use crate::pattern::Pattern;
+use diskwright_base::Dice;
 
 use curve::fit;
 pub use rotation::ROTATION;

@@ -4,8 +4,8 @@ use std::f64::consts::TAU;
 
 use super::super::{EACH, Session, Suite, Writes, words};
 use crate::bench::{Step, Timed};
-use crate::draw::Dice;
 use crate::error::ProbeError;
+use diskwright_base::Dice;
 
 /// Rotation.
 pub const ROTATION: Suite = Suite {

@@ -1,0 +1,137 @@
+//! Chance, seeded: the same seed and lane draw the same numbers on every
+//! machine.
+
+use std::f64::consts::TAU;
+
+/// A generator of random numbers: SplitMix64 to seed, xoshiro256++ to draw
+/// (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dice([u64; 4]);
+
+impl Dice {
+    /// A generator for a seed and a lane (a user, a drive, a repetition):
+    /// lanes of one seed draw independently.
+    pub fn new(seed: u64, lane: u64) -> Dice {
+        let mut state = seed ^ lane.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        Dice(std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.0;
+        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        result
+    }
+
+    /// A number below `most`; 0 where `most` is 0 (Lemire's multiplication;
+    /// its bias is below 2^-32 for any `most` up to 2^32).
+    #[inline]
+    pub fn below(&mut self, most: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(most)) >> 64) as u64
+    }
+
+    /// From 0 up to, not including, 1.
+    #[inline]
+    pub fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// True this share of the time.
+    #[inline]
+    pub fn chance(&mut self, share: f64) -> bool {
+        self.share() < share
+    }
+
+    /// From an exponential distribution with this mean.
+    #[inline]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.share()).ln()
+    }
+
+    /// From an Erlang distribution: the sum of `stages` exponentials, `mean`
+    /// in all. Its squared coefficient of variation is 1 / `stages`.
+    pub fn erlang(&mut self, stages: u32, mean: f64) -> f64 {
+        let stages = stages.max(1);
+        let product = (0..stages).fold(1.0, |product, _| product * (1.0 - self.share()));
+        // thousands of stages would leave the product at 0
+        if product > 0.0 {
+            return -mean / f64::from(stages) * product.ln();
+        }
+        (0..stages).map(|_| self.exponential(mean / f64::from(stages))).sum()
+    }
+
+    /// From the standard normal distribution (Box and Muller, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
+        radius * (TAU * self.share()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean and squared coefficient of variation of many draws.
+    fn moments(mut draw: impl FnMut(&mut Dice) -> f64) -> (f64, f64) {
+        let mut dice = Dice::new(11, 0);
+        let all: Vec<f64> = (0..400_000).map(|_| draw(&mut dice)).collect();
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
+        (mean, variance / mean.powi(2))
+    }
+
+    fn near(found: (f64, f64), mean: f64, cv2: f64) {
+        assert!((found.0 / mean - 1.0).abs() < 0.01 && (found.1 - cv2).abs() < 0.02, "{found:?} for {mean} {cv2}");
+    }
+
+    #[test]
+    fn distributions_have_their_moments() {
+        near(moments(Dice::share), 0.5, 1.0 / 3.0);
+        near(moments(|d| d.exponential(7.0)), 7.0, 1.0);
+        near(moments(|d| d.erlang(4, 3.0)), 3.0, 0.25);
+        near(moments(|d| 5.0 + d.normal()), 5.0, 0.04);
+        near(moments(|d| d.below(1000) as f64), 499.5, 1.0 / 3.0);
+        near(moments(|d| f64::from(u8::from(d.chance(0.3)))), 0.3, 0.7 / 0.3);
+    }
+
+    #[test]
+    fn one_seed_one_sequence_and_lanes_apart() {
+        let draw = |seed, lane| {
+            let mut dice = Dice::new(seed, lane);
+            (0..8).map(|_| dice.bits()).collect::<Vec<u64>>()
+        };
+        assert_eq!(draw(1, 2), draw(1, 2));
+        assert_ne!(draw(1, 2), draw(1, 3));
+        assert_ne!(draw(1, 2), draw(2, 2));
+    }
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // first output of xoshiro256++ for the state 1, 2, 3, 4: rotl(1 + 4, 23) + 1
+        assert_eq!(Dice([1, 2, 3, 4]).bits(), (5 << 23) + 1);
+        // first output of SplitMix64 for seed 0, as its authors publish it
+        assert_eq!(Dice::new(0, 0).0[0], 0xe220_a839_7b1d_cdaf);
+    }
+
+    #[test]
+    fn corners() {
+        let mut dice = Dice::new(3, 3);
+        assert_eq!((dice.below(0), dice.below(1)), (0, 0));
+        assert!(dice.erlang(5000, 1.0).is_finite());
+        assert!(!dice.chance(0.0) && dice.chance(1.0));
+    }
+}

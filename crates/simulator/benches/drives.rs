@@ -1,0 +1,93 @@
+//! How many requests a second one core puts through a simulated mechanical
+//! drive: random reads of 4 KB one after the other, and sixteen waiting at a
+//! time under shortest positioning first.
+//!
+//!     cargo bench -p diskwright-simulator --bench drives [-- --drive FILE.diskspecs]
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
+//! to see that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::{Drive, Model, Policy, Queue};
+use diskwright_simulator::io::Io;
+
+/// A small generator (Marsaglia's xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn read(&mut self, blocks: u64) -> Io {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let units = u128::from(blocks / 8);
+        Io::read(((u128::from(self.0) * units) >> 64) as u64 * 8, 8)
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let named = arguments.iter().position(|a| a == "--drive").and_then(|at| arguments.get(at + 1));
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
+    let file = named.map_or_else(|| PathBuf::from(own), PathBuf::from);
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let name = file.display().to_string();
+    let text = load(&name).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let drive = diskspecs::read(&name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
+    println!("# {}: random reads of 4 KB, million a second of one core", model.name());
+    let (rounds, requests) = if tiny { (1, 2_000) } else { (7, 3_000_000) };
+    report("one at a time", rounds, || one(&model, requests));
+    report("one at a time, ten times as many", rounds.min(3), || one(&model, requests * 10));
+    for policy in Policy::ALL {
+        report(&format!("16 waiting, {}", policy.name()), rounds, || queued(&model, policy, 16, requests));
+    }
+}
+
+fn report(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
+    let mut rates = Vec::new();
+    let mut iops = 0.0;
+    for _ in 0..rounds {
+        let started = Instant::now();
+        let (requests, end) = run();
+        rates.push(requests as f64 / started.elapsed().as_secs_f64() / 1e6);
+        iops = requests as f64 / (end as f64 / 1e9);
+    }
+    rates.sort_by(f64::total_cmp);
+    println!(
+        "{name:40} {:8.2} (best {:.2}); the drive does {iops:.1}/s",
+        rates[rates.len() / 2],
+        rates[rates.len() - 1]
+    );
+}
+
+fn one(model: &Arc<Model>, requests: u64) -> (u64, u64) {
+    let (mut drive, mut dice, mut now) = (Drive::new(model), Dice(88_172_645_463_325_252), 0);
+    for _ in 0..requests {
+        now = drive.start(now, &dice.read(model.blocks())).done;
+    }
+    (requests, black_box(now))
+}
+
+fn queued(model: &Arc<Model>, policy: Policy, depth: u32, requests: u64) -> (u64, u64) {
+    let (mut drive, mut dice, mut now) = (Drive::new(model), Dice(88_172_645_463_325_252), 0);
+    let mut queue = Queue::new(policy);
+    for tag in 0..depth {
+        queue.push(&drive, dice.read(model.blocks()), tag);
+    }
+    for _ in 0..requests {
+        if let Some((io, tag)) = queue.next(now, &drive) {
+            now = drive.start(now, &io).done;
+            queue.push(&drive, dice.read(model.blocks()), tag);
+        }
+    }
+    (requests, black_box(now))
+}

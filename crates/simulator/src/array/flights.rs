@@ -1,0 +1,169 @@
+//! Requests under way: which member I/Os of a plan are still out, and when its
+//! second phase may begin. Whoever runs plans sends `reads` and `writes` as
+//! they begin, tells each I/O that is done, and is told what to do next.
+
+use super::{MemberIo, Plan, Work};
+
+/// What follows from an I/O that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// Others are still out.
+    Waiting,
+    /// All reads are done: once this work is computed, these writes are to be sent.
+    Send(&'a [MemberIo], Work),
+    /// The request is done; its number may be given to another.
+    Done,
+}
+
+/// Requests under way, by number. Numbers are given again, lowest memory first;
+/// nothing is allocated once as many have been out at once as ever will be.
+#[derive(Clone, Debug, Default)]
+pub struct Flights {
+    slots: Vec<Flight>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flight {
+    /// Reads that are out.
+    reads: u32,
+    /// Writes that are out.
+    writes: u32,
+    /// What waits for the reads.
+    after: Vec<MemberIo>,
+    work: Work,
+}
+
+impl Flights {
+    /// None under way.
+    pub fn new() -> Flights {
+        Flights::default()
+    }
+
+    /// Requests under way.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// True when none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A plan begins: the number of its request. `None` where it has no I/O at
+    /// all (everything lost, or nothing asked), and so is done. Takes the
+    /// plan's `after`; `reads` and `writes` are left for sending.
+    #[inline]
+    pub fn begin(&mut self, plan: &mut Plan) -> Option<u32> {
+        if plan.reads.is_empty() {
+            plan.writes.append(&mut plan.after);
+            if plan.writes.is_empty() {
+                return None;
+            }
+        }
+        let number = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if number as usize == self.slots.len() {
+            self.slots.push(Flight::default());
+        }
+        let flight = &mut self.slots[number as usize];
+        flight.reads = plan.reads.len() as u32;
+        flight.writes = plan.writes.len() as u32;
+        flight.work = plan.work;
+        flight.after.clear();
+        std::mem::swap(&mut flight.after, &mut plan.after);
+        Some(number)
+    }
+
+    /// An I/O of a request is done. A number that is not under way, or an I/O
+    /// that is not out, is not believed: [`Progress::Waiting`].
+    #[inline]
+    pub fn done(&mut self, number: u32, write: bool) -> Progress<'_> {
+        let Some(flight) = self.slots.get_mut(number as usize) else { return Progress::Waiting };
+        let out = if write { &mut flight.writes } else { &mut flight.reads };
+        if *out == 0 {
+            return Progress::Waiting;
+        }
+        *out -= 1;
+        if !write && flight.reads == 0 && !flight.after.is_empty() {
+            flight.writes += flight.after.len() as u32;
+            return Progress::Send(&self.slots[number as usize].after, self.slots[number as usize].work);
+        }
+        if flight.reads == 0 && flight.writes == 0 {
+            flight.after.clear();
+            self.free.push(number);
+            return Progress::Done;
+        }
+        Progress::Waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Dice;
+
+    use super::super::*;
+
+    #[test]
+    fn a_small_raid5_write_has_two_phases() {
+        let array = Array::new(&Description::new(Level::Raid5, 8, 1 << 20, 128)).expect("valid");
+        let (mut planner, mut plan, mut flights) =
+            (Planner::new(array, Policy::default()), Plan::new(), Flights::new());
+        planner.plan(Request::write(0, 8), &mut plan);
+        let (after, work) = (plan.after.clone(), plan.work);
+        let number = flights.begin(&mut plan).expect("it has I/Os");
+        assert_eq!((plan.reads.len(), plan.writes.len(), flights.len()), (2, 0, 1));
+        assert_eq!(flights.done(number, true), Progress::Waiting, "no write is out yet");
+        assert_eq!(flights.done(number, false), Progress::Waiting);
+        assert_eq!(flights.done(number, false), Progress::Send(&after, work));
+        assert_eq!(flights.done(number, true), Progress::Waiting);
+        assert_eq!(flights.done(number, true), Progress::Done);
+        assert_eq!(flights.done(number, true), Progress::Waiting, "it is done already");
+        assert!(flights.is_empty());
+        assert_eq!(flights.done(77, false), Progress::Waiting);
+    }
+
+    /// Every I/O of every plan is sent once and every request is done once, in
+    /// whatever order the members answer.
+    #[test]
+    fn nothing_is_lost_or_done_twice() {
+        let mut dice = Dice::new(2, 8);
+        for (level, failed) in
+            [(Level::Raid5, None), (Level::Raid6, Some(2)), (Level::Raid10, None), (Level::Raid0, None)]
+        {
+            let array = Array::new(&Description::new(level, 6, 1 << 16, 16)).expect("valid");
+            let mut planner = Planner::new(array, Policy::default());
+            planner.set_state(State::failed(failed));
+            let (mut plan, mut flights) = (Plan::new(), Flights::new());
+            let mut out: Vec<(u32, MemberIo)> = Vec::new();
+            let (mut begun, mut done, mut planned, mut sent) = (0, 0, 0, 0);
+            while begun < 3000 || !out.is_empty() {
+                if begun < 3000 && flights.len() < 20 {
+                    let request = Request::read(dice.below(planner.array().blocks() - 300), dice.below(300) as u32);
+                    planner.plan(Request { write: dice.chance(0.5), ..request }, &mut plan);
+                    planned += plan.ios();
+                    begun += 1;
+                    match flights.begin(&mut plan) {
+                        Some(number) => out.extend(plan.reads.iter().chain(&plan.writes).map(|io| (number, *io))),
+                        None => done += 1,
+                    }
+                    continue;
+                }
+                let (number, io) = out.swap_remove(dice.below(out.len() as u64) as usize);
+                sent += 1;
+                let mut still_out = out.iter().filter(|(n, _)| *n == number);
+                match flights.done(number, io.write) {
+                    Progress::Waiting => {}
+                    Progress::Send(ios, _) => {
+                        assert!(still_out.all(|(_, io)| io.write), "{level}: before all was read");
+                        out.extend(ios.iter().map(|io| (number, *io)));
+                    }
+                    Progress::Done => {
+                        assert_eq!(still_out.next(), None, "{level}: before all was done");
+                        done += 1;
+                    }
+                }
+            }
+            assert_eq!((done, sent, flights.len()), (begun, planned, 0), "{level}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Where the units of a row lie: md's layouts by md's names.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::level::plain;
+
+/// How units are placed over the members. The first six are md's of
+/// `drivers/md/raid5.c`, and SNIA's DDF names them too: left is "rotating
+/// parity N", right "rotating parity 0", asymmetric "data restart", symmetric
+/// "data continuation". The others are for copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Parity from the last member down; data begins after it (md's default).
+    LeftSymmetric,
+    /// Parity from the last member down; data begins at the first member.
+    LeftAsymmetric,
+    /// Parity from the first member up; data begins after it.
+    RightSymmetric,
+    /// Parity from the first member up; data begins at the first member.
+    RightAsymmetric,
+    /// Parity on the first members always.
+    ParityFirst,
+    /// Parity on the last members always.
+    ParityLast,
+    /// Copies side by side.
+    Near,
+    /// Copies in another section of the next member.
+    Far,
+    /// Copies in the next row of the next member.
+    Offset,
+    /// Copies in another set of members.
+    Split,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Layout; 10] = [
+        Layout::LeftSymmetric,
+        Layout::LeftAsymmetric,
+        Layout::RightSymmetric,
+        Layout::RightAsymmetric,
+        Layout::ParityFirst,
+        Layout::ParityLast,
+        Layout::Near,
+        Layout::Far,
+        Layout::Offset,
+        Layout::Split,
+    ];
+
+    /// Its name: `left_symmetric`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::LeftSymmetric => "left_symmetric",
+            Layout::LeftAsymmetric => "left_asymmetric",
+            Layout::RightSymmetric => "right_symmetric",
+            Layout::RightAsymmetric => "right_asymmetric",
+            Layout::ParityFirst => "parity_first",
+            Layout::ParityLast => "parity_last",
+            Layout::Near => "near",
+            Layout::Far => "far",
+            Layout::Offset => "offset",
+            Layout::Split => "split",
+        }
+    }
+
+    /// Reads a name, mdadm's short ones (`ls`, `la`, `rs`, `ra`) included.
+    pub fn parse(text: &str) -> Option<Layout> {
+        let name = match plain(text).as_str() {
+            "ls" => "left_symmetric",
+            "la" => "left_asymmetric",
+            "rs" => "right_symmetric",
+            "ra" => "right_asymmetric",
+            "parity_0" => "parity_first",
+            "parity_n" => "parity_last",
+            other => return Layout::ALL.into_iter().find(|l| l.name() == other),
+        };
+        Layout::ALL.into_iter().find(|l| l.name() == name)
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The members of one row of a parity level: `n` of them, `p` with parity, P
+/// on member `first`, Q and R on those after it, round the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    first: u16,
+    n: u16,
+    p: u16,
+    /// Data follows the parity round the end; otherwise it begins at member 0.
+    continues: bool,
+}
+
+impl Row {
+    /// The row whose number leaves `rest` when divided by `n`.
+    #[inline]
+    pub(super) fn new(layout: Layout, rest: u64, n: u16, p: u16) -> Row {
+        let rest = rest as u16;
+        let (first, continues) = match layout {
+            Layout::LeftSymmetric => (n - 1 - rest, true),
+            Layout::LeftAsymmetric => (n - 1 - rest, false),
+            Layout::RightSymmetric => (rest, true),
+            Layout::RightAsymmetric => (rest, false),
+            Layout::ParityFirst => (0, false),
+            _ => (n - p, false),
+        };
+        Row { first, n, p, continues }
+    }
+
+    /// The member of parity unit `j`.
+    #[inline]
+    pub(super) fn parity(self, j: u16) -> u16 {
+        round(self.first + j, self.n)
+    }
+
+    /// The member of data unit `d`.
+    #[inline]
+    pub(super) fn data(self, d: u16) -> u16 {
+        if self.continues {
+            return round(round(self.first + self.p, self.n) + d, self.n);
+        }
+        // parity units that went round the end lie before the data
+        let d = d + (self.first + self.p).saturating_sub(self.n);
+        if d >= self.first { d + self.p } else { d }
+    }
+
+    /// What lies on a member: parity unit j as `Err(j)`, or data unit d.
+    #[inline]
+    pub(super) fn unit(self, member: u16) -> Result<u16, u16> {
+        let after = round(member + self.n - self.first, self.n);
+        if after < self.p {
+            return Err(after);
+        }
+        if self.continues {
+            return Ok(after - self.p);
+        }
+        let wrapped = (self.first + self.p).saturating_sub(self.n);
+        Ok(if member > self.first { member - self.p } else { member - wrapped })
+    }
+}
+
+/// `value` modulo `n`, for values below 2 n.
+#[inline]
+fn round(value: u16, n: u16) -> u16 {
+    if value >= n { value - n } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row as letters: P, Q, R, and data units as numbers.
+    fn draw(layout: Layout, row: u64, n: u16, p: u16) -> String {
+        let row = Row::new(layout, row % u64::from(n), n, p);
+        let unit = |member| match row.unit(member) {
+            Ok(d) => d.to_string(),
+            Err(j) => ["P", "Q", "R"][usize::from(j)].to_owned(),
+        };
+        (0..n).map(unit).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn parity_lies_where_md_puts_it() {
+        // RAID 5 of four, rows 0 to 3: drivers/md/raid5.c, raid5_compute_sector
+        let raid5: [(Layout, [&str; 4]); 6] = [
+            (Layout::LeftSymmetric, ["0 1 2 P", "1 2 P 0", "2 P 0 1", "P 0 1 2"]),
+            (Layout::LeftAsymmetric, ["0 1 2 P", "0 1 P 2", "0 P 1 2", "P 0 1 2"]),
+            (Layout::RightSymmetric, ["P 0 1 2", "2 P 0 1", "1 2 P 0", "0 1 2 P"]),
+            (Layout::RightAsymmetric, ["P 0 1 2", "0 P 1 2", "0 1 P 2", "0 1 2 P"]),
+            (Layout::ParityFirst, ["P 0 1 2"; 4]),
+            (Layout::ParityLast, ["0 1 2 P"; 4]),
+        ];
+        // RAID 6 of five: Q after P, "Q D D D P" where P is on the last member
+        let raid6: [(Layout, [&str; 5]); 6] = [
+            (Layout::LeftSymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "1 2 P Q 0", "2 P Q 0 1", "P Q 0 1 2"]),
+            (Layout::LeftAsymmetric, ["Q 0 1 2 P", "0 1 2 P Q", "0 1 P Q 2", "0 P Q 1 2", "P Q 0 1 2"]),
+            (Layout::RightSymmetric, ["P Q 0 1 2", "2 P Q 0 1", "1 2 P Q 0", "0 1 2 P Q", "Q 0 1 2 P"]),
+            (Layout::RightAsymmetric, ["P Q 0 1 2", "0 P Q 1 2", "0 1 P Q 2", "0 1 2 P Q", "Q 0 1 2 P"]),
+            (Layout::ParityFirst, ["P Q 0 1 2"; 5]),
+            (Layout::ParityLast, ["0 1 2 P Q"; 5]),
+        ];
+        for (layout, rows) in raid5 {
+            let drawn: Vec<String> = (0..4).map(|row| draw(layout, row, 4, 1)).collect();
+            assert_eq!(drawn, rows, "{layout}");
+        }
+        for (layout, rows) in raid6 {
+            let drawn: Vec<String> = (0..5).map(|row| draw(layout, row, 5, 2)).collect();
+            assert_eq!(drawn, rows, "{layout}");
+        }
+        assert_eq!(draw(Layout::LeftSymmetric, 0, 6, 3), "Q R 0 1 2 P");
+        assert_eq!(draw(Layout::LeftAsymmetric, 1, 6, 3), "R 0 1 2 P Q");
+    }
+
+    #[test]
+    fn each_unit_has_one_member() {
+        for layout in &Layout::ALL[..6] {
+            for (n, p) in (3..20).flat_map(|n| [(n, 1), (n, 2), (n, 3)]).filter(|(n, p)| n > p) {
+                for rest in 0..u64::from(n) {
+                    let row = Row::new(*layout, rest, n, p);
+                    (0..p).for_each(|j| assert_eq!(row.unit(row.parity(j)), Err(j), "{layout} {n} {p} {rest}"));
+                    (0..n - p).for_each(|d| assert_eq!(row.unit(row.data(d)), Ok(d), "{layout} {n} {p} {rest}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_read() {
+        for layout in Layout::ALL {
+            assert_eq!(Layout::parse(layout.name()), Some(layout));
+        }
+        assert_eq!(Layout::parse("Left-Symmetric"), Some(Layout::LeftSymmetric));
+        assert_eq!(Layout::parse("ra"), Some(Layout::RightAsymmetric));
+        assert_eq!(Layout::parse("up"), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! The levels: one entry each in `levels.toml`, what it needs, holds and
+//! survives, and the textbook's cost of its reads and writes.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::Layout;
+
+/// A level of array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// Members end to end.
+    Linear,
+    /// Striped, no redundancy.
+    Raid0,
+    /// Copies on every member.
+    Raid1,
+    /// Striped copies.
+    Raid10,
+    /// Copies of stripe sets.
+    Raid01,
+    /// Bytes over all members, parity on one.
+    Raid3,
+    /// Stripe units, parity on one member.
+    Raid4,
+    /// One rotating parity.
+    Raid5,
+    /// Two rotating parities.
+    Raid6,
+    /// Three rotating parities.
+    Raid7,
+}
+
+/// How a level places and computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// End to end.
+    Linear,
+    /// One or more copies of each stripe unit.
+    Copies,
+    /// Data and parity units in rows.
+    Parity,
+}
+
+/// A number of copies: so many, or as many as there are members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "CountText")]
+pub enum Count {
+    /// So many.
+    Fixed(u16),
+    /// As many as members.
+    All,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum CountText {
+    Number(u16),
+    Word(CountWord),
+}
+
+#[derive(Deserialize)]
+enum CountWord {
+    #[serde(rename = "all")]
+    All,
+}
+
+impl From<CountText> for Count {
+    fn from(text: CountText) -> Count {
+        match text {
+            CountText::Number(count) => Count::Fixed(count),
+            CountText::Word(CountWord::All) => Count::All,
+        }
+    }
+}
+
+impl Count {
+    /// The number for so many members.
+    pub fn of(self, members: u16) -> u16 {
+        match self {
+            Count::Fixed(count) => count,
+            Count::All => members,
+        }
+    }
+}
+
+/// What the registry says of a level.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LevelInfo {
+    /// Name in data and on screen: `raid5`.
+    pub id: String,
+    /// Other names that are understood.
+    pub also: Vec<String>,
+    /// How it places and computes.
+    pub form: Form,
+    /// Least, usual and most copies, where it keeps copies.
+    pub copies: Option<[Count; 3]>,
+    /// Parity units a row.
+    #[serde(default)]
+    pub parities: u16,
+    /// True where all members move together for every request.
+    #[serde(default)]
+    pub synchronous: bool,
+    /// Members that it takes at least.
+    pub members_least: u16,
+    /// Usable capacity in members, as a formula for people.
+    pub capacity: String,
+    /// Failures that it survives, for people.
+    pub survives: String,
+    /// Layouts that it can have, the usual one first.
+    pub layouts: Vec<Layout>,
+    /// Members, and how many members' worth of data they hold.
+    pub example: [u16; 2],
+    /// What it is.
+    pub explain: String,
+    /// Where that is written.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+struct File {
+    level: Vec<LevelInfo>,
+}
+
+static LEVELS: OnceLock<Vec<LevelInfo>> = OnceLock::new();
+
+/// The registry, in the order of [`Level::ALL`].
+pub fn levels() -> &'static [LevelInfo] {
+    LEVELS.get_or_init(|| {
+        let file: File = toml::from_str(include_str!("levels.toml")).expect("levels.toml is part of the program");
+        file.level
+    })
+}
+
+impl Level {
+    /// All of them, in the order of `levels.toml`.
+    pub const ALL: [Level; 10] = [
+        Level::Linear,
+        Level::Raid0,
+        Level::Raid1,
+        Level::Raid10,
+        Level::Raid01,
+        Level::Raid3,
+        Level::Raid4,
+        Level::Raid5,
+        Level::Raid6,
+        Level::Raid7,
+    ];
+
+    /// What the registry says of it.
+    pub fn info(self) -> &'static LevelInfo {
+        &levels()[self as usize]
+    }
+
+    /// Its name: `raid5`.
+    pub fn name(self) -> &'static str {
+        &self.info().id
+    }
+
+    /// Reads a level as people write it: `raid5`, `5`, `RAID 0+1`, `triple-parity`.
+    pub fn parse(text: &str) -> Option<Level> {
+        let plain = plain(text);
+        let bare = plain.strip_prefix("raid").unwrap_or(&plain).trim_start_matches('_');
+        Level::ALL.into_iter().find(|level| {
+            let info = level.info();
+            info.id == plain || info.also.iter().any(|name| name == bare)
+        })
+    }
+
+    /// Member I/Os of one read that fits into a stripe unit: all data members
+    /// where they move together, else one.
+    pub fn read_factor(self, members: u16) -> f64 {
+        let info = self.info();
+        if info.synchronous { f64::from(members.saturating_sub(info.parities)) } else { 1.0 }
+    }
+
+    /// Member I/Os of one small write by read-modify-write, the textbook's and
+    /// doc 002's factor: 2 for a mirror, 4 for RAID 5, 6 for RAID 6; generally
+    /// C copies, or the data and P parities read and written, 2 (1 + P).
+    pub fn small_write_factor(self, members: u16) -> f64 {
+        let info = self.info();
+        if info.synchronous {
+            return f64::from(members);
+        }
+        match (info.form, info.copies) {
+            (Form::Copies, Some([_, usual, _])) => f64::from(usual.of(members)),
+            (Form::Parity, _) => f64::from(2 * (1 + info.parities)),
+            _ => 1.0,
+        }
+    }
+
+    /// Blocks written to members for each block of data in writes of whole
+    /// rows: N / (N - P), or the copies.
+    pub fn full_stripe_factor(self, members: u16) -> f64 {
+        let info = self.info();
+        match info.form {
+            Form::Parity => f64::from(members) / f64::from(members.saturating_sub(info.parities).max(1)),
+            _ => self.small_write_factor(members),
+        }
+    }
+
+    /// I/Os a second on each member under small `reads` and `writes` a second
+    /// (doc 002: reads plus the level's factor times writes, over the members).
+    pub fn member_load(self, members: u16, reads: f64, writes: f64) -> f64 {
+        let all = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
+        all / f64::from(members.max(1))
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Lower case, with `_` for blanks and dashes.
+pub(super) fn plain(text: &str) -> String {
+    text.trim().to_lowercase().replace([' ', '-'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_is_whole_and_in_order() {
+        let ids: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
+        let names = ["linear", "raid0", "raid1", "raid10", "raid01", "raid3", "raid4", "raid5", "raid6", "raid7"];
+        assert_eq!(ids, names);
+        for level in Level::ALL {
+            let info = level.info();
+            assert_eq!(info.copies.is_some(), info.form == Form::Copies, "{level}");
+            assert_eq!(info.parities > 0, info.form == Form::Parity, "{level}");
+            assert_eq!(info.layouts.is_empty(), info.form == Form::Linear, "{level}");
+            assert!(info.members_least > info.parities, "{level}");
+            assert!(!info.explain.is_empty() && !info.source.is_empty(), "{level}");
+            assert!(info.copies.is_none_or(|c| !c.contains(&Count::Fixed(0))), "{level}");
+        }
+    }
+
+    #[test]
+    fn levels_are_read_as_people_write_them() {
+        for level in Level::ALL {
+            assert_eq!(Level::parse(level.name()), Some(level));
+            for name in &level.info().also {
+                assert_eq!(Level::parse(name), Some(level), "{name}");
+            }
+        }
+        let cases = [
+            ("RAID 10", Some(Level::Raid10)),
+            ("RAID-0+1", Some(Level::Raid01)),
+            ("0/1", Some(Level::Raid01)),
+            ("raid1+0", Some(Level::Raid10)),
+            ("Stripe set", Some(Level::Raid0)),
+            ("RAID 7", Some(Level::Raid7)),
+            ("raid2", None),
+            ("raid", None),
+            ("", None),
+        ];
+        for (text, level) in cases {
+            assert_eq!(Level::parse(text), level, "{text}");
+        }
+    }
+
+    #[test]
+    fn textbook_factors() {
+        let factor = |level: Level| level.small_write_factor(8);
+        assert_eq!(factor(Level::Raid0), 1.0);
+        assert_eq!(Level::Raid1.small_write_factor(2), 2.0);
+        assert_eq!(Level::Raid1.small_write_factor(3), 3.0);
+        assert_eq!(factor(Level::Raid10), 2.0);
+        assert_eq!(factor(Level::Raid01), 2.0);
+        assert_eq!(factor(Level::Raid4), 4.0);
+        assert_eq!(factor(Level::Raid5), 4.0);
+        assert_eq!(factor(Level::Raid6), 6.0);
+        assert_eq!(factor(Level::Raid7), 8.0);
+        assert_eq!(Level::Raid5.full_stripe_factor(8), 8.0 / 7.0);
+        assert_eq!(Level::Raid6.full_stripe_factor(8), 8.0 / 6.0);
+        assert_eq!(Level::Raid3.read_factor(5), 4.0);
+    }
+
+    #[test]
+    fn loads_that_doc_002_prints() {
+        // W13: (126 + 4 x 73) / 3, printed 139
+        assert_eq!(Level::Raid5.member_load(3, 126.0, 73.0).round(), 139.0);
+        // W14: by the ten disks 61.5; print divides by 9: 68
+        assert_eq!(Level::Raid5.member_load(10, 147.0, 117.0), 61.5);
+        assert_eq!((Level::Raid5.member_load(10, 147.0, 117.0) * 10.0 / 9.0).round(), 68.0);
+        // W17: (reads + 2 x writes) / disks
+        assert_eq!(Level::Raid1.member_load(2, 100.0, 50.0), 100.0);
+    }
+}

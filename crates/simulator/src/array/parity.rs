@@ -1,0 +1,345 @@
+//! One row of a parity level: what a read or a write of part of it does to
+//! the members, with all of them well or some lost.
+//!
+//! Ranges within a unit are blocks from its beginning. A write to several units
+//! updates the parity over the smallest range that holds all of them (the whole
+//! unit, where it reaches from one unit into the next), in one I/O: fewer I/Os
+//! for a few more blocks.
+
+use super::layout::Row;
+use super::place::Parity;
+use super::plan::{List, MemberIo};
+use super::planner::{WriteBy, io};
+use super::{Members, Part, Plan};
+
+/// Which part of a row a request covers: data units `first` to `last`, from
+/// block `lo` of the first up to block `hi` of the last; all between.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) lo: u64,
+    pub(super) hi: u64,
+}
+
+/// A range of blocks within a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+}
+
+impl Range {
+    fn len(self) -> u64 {
+        self.to - self.from
+    }
+}
+
+impl Span {
+    fn count(&self) -> u16 {
+        self.last - self.first + 1
+    }
+
+    fn touches(&self, d: u16) -> bool {
+        d >= self.first && d <= self.last
+    }
+
+    /// What it covers of unit `d`, one of its units.
+    #[inline]
+    fn piece(&self, d: u16, unit: u64) -> Range {
+        Range { from: if d == self.first { self.lo } else { 0 }, to: if d == self.last { self.hi } else { unit } }
+    }
+
+    /// The range that holds all pieces.
+    fn hull(&self, unit: u64) -> Range {
+        if self.first == self.last { Range { from: self.lo, to: self.hi } } else { Range { from: 0, to: unit } }
+    }
+
+    fn blocks(&self, unit: u64) -> u64 {
+        (u64::from(self.last - self.first) * unit + self.hi) - self.lo
+    }
+
+    /// What is left of the hull beside the pieces of several units: before the
+    /// first piece and behind the last.
+    fn gaps(&self, unit: u64) -> [Option<(u16, Range)>; 2] {
+        let several = self.first != self.last;
+        [
+            (several && self.lo > 0).then_some((self.first, Range { from: 0, to: self.lo })),
+            (several && self.hi < unit).then_some((self.last, Range { from: self.hi, to: unit })),
+        ]
+    }
+}
+
+/// How a write gets its new parity.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the old data that it overwrites and the old parity.
+    Modify,
+    /// From the data that it does not overwrite.
+    Reconstruct,
+    /// From all that is left, as some of what it needs is lost.
+    Recover,
+}
+
+/// A request's part in one row.
+pub(super) struct RowJob {
+    row: Row,
+    /// First block of the row on each member.
+    base: u64,
+    unit: u64,
+    k: u16,
+    p: u16,
+    span: Span,
+    lost: Members,
+}
+
+impl RowJob {
+    #[inline]
+    pub(super) fn new(parity: &Parity, row: u64, unit: u64, span: Span, lost: Members) -> RowJob {
+        let (k, p) = (parity.k.by() as u16, parity.p);
+        RowJob { row: parity.row(row), base: row * unit, unit, k, p, span, lost }
+    }
+
+    #[inline]
+    fn data(&self, d: u16, range: Range, write: bool) -> MemberIo {
+        io(self.row.data(d), self.base + range.from, range.len(), write, Part::Data)
+    }
+
+    #[inline]
+    fn parity(&self, j: u16, range: Range, write: bool) -> MemberIo {
+        io(self.row.parity(j), self.base + range.from, range.len(), write, Part::parity(j))
+    }
+
+    fn data_lost(&self, d: u16) -> bool {
+        self.lost.contains(self.row.data(d))
+    }
+
+    fn parity_lost(&self, j: u16) -> bool {
+        self.lost.contains(self.row.parity(j))
+    }
+
+    fn too_many_lost(&self) -> bool {
+        self.lost.count() > u32::from(self.p)
+    }
+
+    #[inline]
+    pub(super) fn read(&self, plan: &mut Plan) {
+        for d in self.span.first..=self.span.last {
+            plan.push(List::Reads, self.data(d, self.span.piece(d, self.unit), false));
+        }
+    }
+
+    /// Reads what is well, and for the rest as many other units as it takes:
+    /// data first, then P, Q, R.
+    pub(super) fn read_degraded(&self, plan: &mut Plan) {
+        let touched = self.span.first..=self.span.last;
+        let lost = touched.clone().filter(|d| self.data_lost(*d));
+        let range = lost.map(|d| self.span.piece(d, self.unit)).reduce(join);
+        let Some(range) = range else { return self.read(plan) };
+        if self.too_many_lost() {
+            for d in touched {
+                let piece = self.span.piece(d, self.unit);
+                if self.data_lost(d) {
+                    plan.lost_blocks += piece.len();
+                } else {
+                    plan.push(List::Reads, self.data(d, piece, false));
+                }
+            }
+            return;
+        }
+        self.read_survivors(range, true, plan);
+        self.count_recovery(range.len(), plan);
+    }
+
+    /// Reads `range` of as many surviving units as there are data units. With
+    /// `wanted`, reads of the request's own pieces are in the same I/Os.
+    fn read_survivors(&self, range: Range, wanted: bool, plan: &mut Plan) {
+        let mut needed = self.k;
+        for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
+            let own = wanted && self.span.touches(d);
+            let range = if own { join(range, self.span.piece(d, self.unit)) } else { range };
+            plan.push(List::Reads, self.data(d, range, false));
+            needed -= 1;
+        }
+        for j in (0..self.p).filter(|j| !self.parity_lost(*j)).take(usize::from(needed)) {
+            plan.push(List::Reads, self.parity(j, range, false));
+        }
+    }
+
+    /// The work of getting lost data back: one unit by XOR where P is well,
+    /// the others by multiplication.
+    fn count_recovery(&self, blocks: u64, plan: &mut Plan) {
+        let lost = (0..self.k).filter(|d| self.data_lost(*d)).count() as u64;
+        let by_xor = u64::from(lost > 0 && !self.parity_lost(0));
+        plan.work.xor_blocks += by_xor * u64::from(self.k - 1) * blocks;
+        plan.work.galois_blocks += (lost - by_xor) * u64::from(self.k) * blocks;
+    }
+
+    pub(super) fn write(&self, by: WriteBy, plan: &mut Plan) {
+        let (span, unit) = (self.span, self.unit);
+        let gaps = span.gaps(unit);
+        let reconstruct = self.k - span.count() + gaps.iter().flatten().count() as u16;
+        let modify = span.count() + self.p;
+        let way = match by {
+            _ if reconstruct == 0 => Way::Reconstruct,
+            WriteBy::ReadModifyWrite => Way::Modify,
+            WriteBy::Reconstruct => Way::Reconstruct,
+            WriteBy::Fewest if modify < reconstruct => Way::Modify,
+            WriteBy::Fewest => Way::Reconstruct,
+        };
+        let hull = span.hull(unit);
+        if way == Way::Modify {
+            for d in span.first..=span.last {
+                plan.push(List::Reads, self.data(d, span.piece(d, unit), false));
+            }
+            for j in 0..self.p {
+                plan.push(List::Reads, self.parity(j, hull, false));
+            }
+        } else {
+            for d in (0..span.first).chain(span.last + 1..self.k) {
+                plan.push(List::Reads, self.data(d, hull, false));
+            }
+            for (d, gap) in gaps.into_iter().flatten() {
+                plan.push(List::Reads, self.data(d, gap, false));
+            }
+        }
+        let list = if reconstruct == 0 { List::Writes } else { List::After };
+        for d in span.first..=span.last {
+            plan.push(list, self.data(d, span.piece(d, unit), true));
+        }
+        for j in 0..self.p {
+            plan.push(list, self.parity(j, hull, true));
+        }
+        self.count_work(way, 1, u64::from(self.p - 1), plan);
+    }
+
+    /// The work of new parity, for `p` of P (0 or 1) and `others`.
+    #[inline]
+    fn count_work(&self, way: Way, p: u64, others: u64, plan: &mut Plan) {
+        let (xor, galois) = if way == Way::Modify {
+            // the old data out, the new data in
+            let pieces = 2 * self.span.blocks(self.unit);
+            (pieces, pieces)
+        } else {
+            let blocks = self.span.hull(self.unit).len();
+            (u64::from(self.k - 1) * blocks, u64::from(self.k) * blocks)
+        };
+        plan.work.xor_blocks += p * xor;
+        plan.work.galois_blocks += others * galois;
+    }
+
+    pub(super) fn write_degraded(&self, by: WriteBy, plan: &mut Plan) {
+        if self.too_many_lost() {
+            plan.lost_blocks += self.span.blocks(self.unit);
+            return;
+        }
+        let (span, unit) = (self.span, self.unit);
+        let hull = span.hull(unit);
+        let parities = (0..self.p).filter(|j| !self.parity_lost(*j));
+        let alive = parities.clone().count() as u16;
+        let (reads, way) = self.degraded_way(by, alive);
+        match way {
+            // no parity to keep: nothing to read
+            _ if alive == 0 => {}
+            Way::Modify => {
+                for d in span.first..=span.last {
+                    plan.push(List::Reads, self.data(d, span.piece(d, unit), false));
+                }
+                for j in parities.clone() {
+                    plan.push(List::Reads, self.parity(j, hull, false));
+                }
+            }
+            Way::Reconstruct => {
+                for d in (0..self.k).filter(|d| !span.touches(*d)) {
+                    plan.push(List::Reads, self.data(d, hull, false));
+                }
+                for (d, gap) in span.gaps(unit).into_iter().flatten() {
+                    plan.push(List::Reads, self.data(d, gap, false));
+                }
+            }
+            Way::Recover => {
+                self.read_survivors(hull, false, plan);
+                self.count_recovery(hull.len(), plan);
+            }
+        }
+        let list = if alive > 0 && reads > 0 { List::After } else { List::Writes };
+        for d in (span.first..=span.last).filter(|d| !self.data_lost(*d)) {
+            plan.push(list, self.data(d, span.piece(d, unit), true));
+        }
+        for j in parities {
+            plan.push(list, self.parity(j, hull, true));
+        }
+        if alive > 0 {
+            let p = u64::from(!self.parity_lost(0));
+            self.count_work(way, p, u64::from(alive) - p, plan);
+        }
+    }
+
+    /// The way that takes the fewest reads of those that what is lost allows,
+    /// and its reads; `alive` parities are well.
+    fn degraded_way(&self, by: WriteBy, alive: u16) -> (u16, Way) {
+        let (span, unit) = (self.span, self.unit);
+        let touched_lost = (span.first..=span.last).any(|d| self.data_lost(d));
+        let untouched_lost = (0..self.k).any(|d| !span.touches(d) && self.data_lost(d));
+        let gaps = span.gaps(unit);
+        let gap_lost = gaps.iter().flatten().any(|(d, _)| self.data_lost(*d));
+        let modify = (!touched_lost).then_some((span.count() + alive, Way::Modify));
+        let rebuilt = self.k - span.count() + gaps.iter().flatten().count() as u16;
+        let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, Way::Reconstruct));
+        let told = match by {
+            WriteBy::Fewest => None,
+            _ if reconstruct.is_some_and(|(reads, _)| reads == 0) => reconstruct,
+            WriteBy::ReadModifyWrite => modify,
+            WriteBy::Reconstruct => reconstruct,
+        };
+        // of equals the first is taken: reconstructing before modifying
+        let recover = (self.k, Way::Recover);
+        let ways = [reconstruct, modify, Some(recover)];
+        told.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
+    }
+
+    /// Reads the survivors of a whole row and writes those of `targets` anew.
+    pub(super) fn rebuild(&self, targets: Members, plan: &mut Plan) {
+        let whole = Range { from: 0, to: self.unit };
+        if self.too_many_lost() {
+            plan.lost_blocks += u64::from(targets.count()) * self.unit;
+            return;
+        }
+        self.read_survivors(whole, false, plan);
+        self.count_recovery(self.unit, plan);
+        for member in targets.iter() {
+            match self.row.unit(member) {
+                Ok(d) => plan.push(List::After, self.data(d, whole, true)),
+                Err(j) => {
+                    plan.push(List::After, self.parity(j, whole, true));
+                    self.count_work(Way::Reconstruct, u64::from(j == 0), u64::from(j > 0), plan);
+                }
+            }
+        }
+    }
+
+    /// Reads all of a row and computes its parities again, to compare.
+    pub(super) fn check(&self, plan: &mut Plan) {
+        let whole = Range { from: 0, to: self.unit };
+        for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
+            plan.push(List::Reads, self.data(d, whole, false));
+        }
+        for j in (0..self.p).filter(|j| !self.parity_lost(*j)) {
+            plan.push(List::Reads, self.parity(j, whole, false));
+        }
+        if self.lost.is_empty() {
+            self.count_work(Way::Reconstruct, 1, u64::from(self.p - 1), plan);
+        }
+    }
+
+    /// A job on a whole row.
+    pub(super) fn whole(parity: &Parity, row: u64, unit: u64, lost: Members) -> RowJob {
+        let span = Span { first: 0, last: parity.k.by() as u16 - 1, lo: 0, hi: unit };
+        RowJob::new(parity, row, unit, span, lost)
+    }
+}
+
+/// The smallest range that holds both.
+fn join(a: Range, b: Range) -> Range {
+    Range { from: a.from.min(b.from), to: a.to.max(b.to) }
+}

@@ -1,0 +1,341 @@
+//! Address mapping: where each block of an array lies, and what lies on each
+//! block of a member.
+//!
+//! Units are numbered through the array (chunks) and down each member (rows).
+//! For copies this follows `drivers/md/raid10.c` (near, far, offset) and is
+//! plain striping with one copy and mirroring with one unit a member; for
+//! parity it follows `drivers/md/raid5.c`.
+
+use super::divide::Divisor;
+use super::layout::Row;
+use super::{Layout, Level, Members};
+
+/// An array: geometry only, no state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    level: Level,
+    members: u16,
+    unit: Divisor,
+    /// Whole units on each member.
+    rows: u64,
+    blocks: u64,
+    row_blocks: u64,
+    pub(super) map: Map,
+}
+
+/// How blocks are placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Map {
+    /// The block after the last one of each member.
+    Linear {
+        ends: Box<[u64]>,
+    },
+    Copies(Copies),
+    Parity(Parity),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Copies {
+    pub(super) layout: Layout,
+    pub(super) copies: u16,
+    /// Units side by side before the next row.
+    width: Divisor,
+    /// Rows between the copies of a far layout.
+    stride: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parity {
+    layout: Layout,
+    /// Members, which is also the rows after which the placement repeats.
+    n: Divisor,
+    /// Data units a row.
+    pub(super) k: Divisor,
+    pub(super) p: u16,
+}
+
+/// A stretch of blocks that lies in one piece on one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Position of the member.
+    pub member: u16,
+    /// Its first block there.
+    pub block: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// What lies on a block of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A block of the array.
+    Data {
+        /// Which.
+        block: u64,
+        /// Which copy of it, from 0.
+        copy: u16,
+    },
+    /// Parity.
+    Parity {
+        /// Which: 0 is P, 1 Q, 2 the third.
+        parity: u16,
+        /// Number of the row.
+        row: u64,
+    },
+    /// Nothing: left over at the end of the member.
+    Unused,
+}
+
+impl Map {
+    pub(super) fn linear(members: &[u64]) -> Map {
+        let mut end = 0;
+        let ends = members.iter().map(|blocks| {
+            end += blocks;
+            end
+        });
+        Map::Linear { ends: ends.collect() }
+    }
+
+    pub(super) fn copies(layout: Layout, n: u16, copies: u16, rows: u64) -> Map {
+        let width = if layout == Layout::Split { n / copies } else { n };
+        let stride = rows / u64::from(copies);
+        Map::Copies(Copies { layout, copies, width: Divisor::new(u64::from(width)), stride })
+    }
+
+    pub(super) fn parity(layout: Layout, n: u16, p: u16) -> Map {
+        Map::Parity(Parity { layout, n: Divisor::new(u64::from(n)), k: Divisor::new(u64::from(n - p)), p })
+    }
+}
+
+impl Copies {
+    /// Units of data that so many rows hold.
+    fn chunks(&self, rows: u64) -> u64 {
+        match self.layout {
+            Layout::Near => rows * self.width.by() / u64::from(self.copies),
+            Layout::Split => rows * self.width.by(),
+            _ => self.stride * self.width.by(),
+        }
+    }
+
+    /// Member and row of the first copy of a unit.
+    #[inline]
+    pub(super) fn first(&self, chunk: u64) -> (u16, u64) {
+        let at = if self.layout == Layout::Near { chunk * u64::from(self.copies) } else { chunk };
+        let (row, member) = self.width.split(at);
+        let row = if self.layout == Layout::Offset { row * u64::from(self.copies) } else { row };
+        (member as u16, row)
+    }
+
+    /// Member and row of another copy of the unit whose first one lies there.
+    #[inline]
+    pub(super) fn nth(&self, (member, row): (u16, u64), copy: u16) -> (u16, u64) {
+        let n = self.width.by() as u16;
+        if self.layout == Layout::Split {
+            return (member + copy * n, row);
+        }
+        let round = member + copy >= n;
+        let member = if round { member + copy - n } else { member + copy };
+        let row = match self.layout {
+            // copies go on in the next row where the members end
+            Layout::Near => row + u64::from(round),
+            Layout::Offset => row + u64::from(copy),
+            _ => row + u64::from(copy) * self.stride,
+        };
+        (member, row)
+    }
+
+    /// Member and row of a copy of a unit.
+    #[inline]
+    pub(super) fn at(&self, chunk: u64, copy: u16) -> (u16, u64) {
+        self.nth(self.first(chunk), copy)
+    }
+
+    /// The unit, and which copy of it, that lies on a row of a member, as far
+    /// as there are so many units.
+    fn unit(&self, member: u16, row: u64) -> (u64, u16) {
+        let (n, copies, member) = (self.width.by(), u64::from(self.copies), u64::from(member));
+        match self.layout {
+            Layout::Near => {
+                let at = row * n + member;
+                (at / copies, (at % copies) as u16)
+            }
+            Layout::Split => (row * n + member % n, (member / n) as u16),
+            Layout::Offset => {
+                let copy = row % copies;
+                (row / copies * n + (member + n - copy) % n, copy as u16)
+            }
+            _ => {
+                let copy = row / self.stride;
+                // the rows after the last section belong to nothing
+                if copy >= copies {
+                    return (u64::MAX, 0);
+                }
+                (row % self.stride * n + (member + n - copy) % n, copy as u16)
+            }
+        }
+    }
+}
+
+impl Parity {
+    #[inline]
+    pub(super) fn row(&self, row: u64) -> Row {
+        Row::new(self.layout, self.n.rest(row), self.n.by() as u16, self.p)
+    }
+}
+
+impl Array {
+    pub(super) fn with(level: Level, members: u16, unit: u64, rows: u64, map: Map) -> Array {
+        let blocks = match &map {
+            Map::Linear { ends } => ends.last().copied().unwrap_or(0),
+            Map::Copies(copies) => copies.chunks(rows) * unit,
+            Map::Parity(parity) => rows * parity.k.by() * unit,
+        };
+        let row_blocks = match &map {
+            Map::Linear { .. } => blocks,
+            Map::Copies(Copies { layout: Layout::Near, copies, width, .. }) => width.by() * unit / u64::from(*copies),
+            Map::Copies(copies) => copies.width.by() * unit,
+            Map::Parity(parity) => parity.k.by() * unit,
+        };
+        Array { level, members, unit: Divisor::new(unit), rows, blocks, row_blocks, map }
+    }
+
+    /// Its level.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Its members.
+    pub fn members(&self) -> u16 {
+        self.members
+    }
+
+    /// Blocks that it holds for its user.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Its stripe unit, blocks.
+    pub fn unit_blocks(&self) -> u64 {
+        self.unit.by()
+    }
+
+    #[inline]
+    pub(super) fn unit(&self) -> Divisor {
+        self.unit
+    }
+
+    /// Blocks of each member that it uses (of a linear array: of the smallest).
+    pub fn member_blocks(&self) -> u64 {
+        self.rows * self.unit.by()
+    }
+
+    /// Copies of each block.
+    pub fn copies(&self) -> u16 {
+        match &self.map {
+            Map::Copies(copies) => copies.copies,
+            _ => 1,
+        }
+    }
+
+    /// Parity units a row.
+    pub fn parities(&self) -> u16 {
+        match &self.map {
+            Map::Parity(parity) => parity.p,
+            _ => 0,
+        }
+    }
+
+    /// Blocks of data a row of stripe units holds: what a write should be
+    /// aligned to, and a multiple of, to be spared the reading.
+    #[inline]
+    pub fn row_blocks(&self) -> u64 {
+        self.row_blocks
+    }
+
+    /// Where copy `copy` of `block` lies, and how many blocks from there on,
+    /// at most `blocks`, lie behind it on the same member. `None` beyond the
+    /// end of the array or the last copy.
+    #[inline]
+    pub fn map(&self, block: u64, blocks: u64, copy: u16) -> Option<Piece> {
+        if block >= self.blocks || copy >= self.copies() {
+            return None;
+        }
+        let blocks = blocks.min(self.blocks - block);
+        match &self.map {
+            Map::Linear { ends } => {
+                let member = ends.partition_point(|end| *end <= block);
+                let start = if member == 0 { 0 } else { ends[member - 1] };
+                let blocks = blocks.min(ends[member] - block);
+                Some(Piece { member: member as u16, block: block - start, blocks })
+            }
+            Map::Copies(copies) => {
+                let (chunk, offset) = self.unit.split(block);
+                let (member, row) = copies.at(chunk, copy);
+                let blocks = blocks.min(self.unit.by() - offset);
+                Some(Piece { member, block: row * self.unit.by() + offset, blocks })
+            }
+            Map::Parity(parity) => {
+                let (chunk, offset) = self.unit.split(block);
+                let (row, data) = parity.k.split(chunk);
+                let member = parity.row(row).data(data as u16);
+                let blocks = blocks.min(self.unit.by() - offset);
+                Some(Piece { member, block: row * self.unit.by() + offset, blocks })
+            }
+        }
+    }
+
+    /// What lies on a block of a member: the inverse of [`Array::map`].
+    pub fn place(&self, member: u16, block: u64) -> Place {
+        if member >= self.members {
+            return Place::Unused;
+        }
+        let unit = self.unit.by();
+        let (row, offset) = self.unit.split(block);
+        match &self.map {
+            Map::Linear { ends } => {
+                let start = if member == 0 { 0 } else { ends[usize::from(member) - 1] };
+                let inside = block < ends[usize::from(member)] - start;
+                if inside { Place::Data { block: start + block, copy: 0 } } else { Place::Unused }
+            }
+            _ if row >= self.rows => Place::Unused,
+            Map::Copies(copies) => match copies.unit(member, row) {
+                (chunk, copy) if chunk < copies.chunks(self.rows) => Place::Data { block: chunk * unit + offset, copy },
+                _ => Place::Unused,
+            },
+            Map::Parity(parity) => match parity.row(row).unit(member) {
+                Ok(data) => Place::Data { block: (row * parity.k.by() + u64::from(data)) * unit + offset, copy: 0 },
+                Err(parity) => Place::Parity { parity, row },
+            },
+        }
+    }
+
+    /// Whether all data can still be had with these members failed.
+    pub fn survives(&self, failed: Members) -> bool {
+        let failed = failed.within(self.members);
+        match &self.map {
+            Map::Linear { .. } => failed.is_empty(),
+            Map::Parity(parity) => failed.count() <= u32::from(parity.p),
+            Map::Copies(copies) => {
+                let failed = self.out_of_service(failed);
+                // the placement repeats after as many units as there are members
+                (0..u64::from(self.members))
+                    .all(|chunk| (0..copies.copies).any(|copy| !failed.contains(copies.at(chunk, copy).0)))
+            }
+        }
+    }
+
+    /// The members that cannot serve when these have failed: in a mirror of
+    /// stripe sets, all members of each set that has lost one.
+    pub fn out_of_service(&self, failed: Members) -> Members {
+        let failed = failed.within(self.members);
+        match &self.map {
+            Map::Copies(Copies { layout: Layout::Split, width, .. }) => {
+                let width = width.by() as u16;
+                let set = |member: u16| member / width;
+                let lost = |member: &u16| (0..self.members).any(|m| failed.contains(m) && set(m) == set(*member));
+                (0..self.members).filter(lost).collect()
+            }
+            _ => failed,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! From requests to plans.
+
+use super::parity::{RowJob, Span};
+use super::place::{Copies, Map, Parity};
+use super::plan::List;
+use super::{Array, MemberIo, Members, Part, Plan, State};
+use crate::io::Io;
+
+/// A request to an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// First block.
+    pub block: u64,
+    /// Blocks.
+    pub blocks: u32,
+    /// Write; a read otherwise.
+    pub write: bool,
+    /// Who asks (a process id), for [`ReadFrom::Process`].
+    pub who: u32,
+}
+
+impl Request {
+    /// A read by process 0.
+    pub fn read(block: u64, blocks: u32) -> Request {
+        Request { block, blocks, write: false, who: 0 }
+    }
+
+    /// A write by process 0.
+    pub fn write(block: u64, blocks: u32) -> Request {
+        Request { write: true, ..Request::read(block, blocks) }
+    }
+}
+
+impl From<Io> for Request {
+    fn from(io: Io) -> Request {
+        Request { write: io.write, ..Request::read(io.first, io.blocks) }
+    }
+}
+
+/// Which copy a read goes to. A copy on a member that cannot serve is never
+/// chosen; the next one is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The copies in turn.
+    #[default]
+    RoundRobin,
+    /// The copy whose member's arm was last sent nearest (md, with rotating
+    /// members). Positions are those of the last I/O planned, unless
+    /// [`Planner::moved`] tells better.
+    Nearest,
+    /// The copy that the process id picks (btrfs).
+    Process,
+    /// The first copy; the others only when it fails.
+    Primary,
+    /// The copy whose member has the least to do (md, with flash), as
+    /// [`Planner::pending`] was told.
+    LeastBusy,
+}
+
+/// How a write that covers only part of a row updates its parity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteBy {
+    /// What takes the fewest I/Os; of two equal, reconstructing, as md does.
+    #[default]
+    Fewest,
+    /// By reading what will be overwritten and the old parity, where possible:
+    /// the textbook's way.
+    ReadModifyWrite,
+    /// By reading what will not be overwritten, where possible.
+    Reconstruct,
+}
+
+/// What an array leaves to choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which copy a read goes to.
+    pub read_from: ReadFrom,
+    /// How parity is updated.
+    pub write_by: WriteBy,
+    /// Whether pieces of one request that lie behind one another on a member
+    /// become one I/O.
+    pub join: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { read_from: ReadFrom::default(), write_by: WriteBy::default(), join: true }
+    }
+}
+
+/// Turns requests to an array into plans. Holds the state of its members and
+/// what the choice of copies needs to remember, and nothing of time.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    array: Array,
+    policy: Policy,
+    /// `failed` here is who is out of service, which may be more than failed.
+    state: State,
+    turn: u16,
+    positions: Box<[u64]>,
+    pending: Box<[u32]>,
+}
+
+impl Planner {
+    /// For an array with all members well.
+    pub fn new(array: Array, policy: Policy) -> Planner {
+        let members = usize::from(array.members());
+        let (positions, pending) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
+        Planner { array, policy, state: State::default(), turn: 0, positions, pending }
+    }
+
+    /// The array.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// The members' state, with everyone who is out of service as failed.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Sets which members have failed and how far a rebuild is. Says whether
+    /// all data can still be had.
+    pub fn set_state(&mut self, state: State) -> bool {
+        let failed = self.array.out_of_service(state.failed);
+        let rebuilding = self.array.out_of_service(state.rebuilding).and(failed);
+        // parity is good by whole rows only
+        let good_below = match &self.array.map {
+            Map::Parity(_) => state.good_below - self.array.unit().rest(state.good_below),
+            _ => state.good_below,
+        };
+        let good_below = if rebuilding.is_empty() { 0 } else { good_below };
+        self.state = State { failed, rebuilding, good_below };
+        self.array.survives(state.failed)
+    }
+
+    /// Tells where the arm of a member is, a block on it.
+    pub fn moved(&mut self, member: u16, block: u64) {
+        if let Some(position) = self.positions.get_mut(usize::from(member)) {
+            *position = block;
+        }
+    }
+
+    /// Tells how many I/Os a member has outstanding.
+    pub fn pending(&mut self, member: u16, ios: u32) {
+        if let Some(pending) = self.pending.get_mut(usize::from(member)) {
+            *pending = ios;
+        }
+    }
+
+    /// Plans a request. What lies beyond the array's end, or on too many
+    /// failed members, is counted in `lost_blocks`.
+    pub fn plan(&mut self, request: Request, plan: &mut Plan) {
+        let wide = u64::from(request.blocks) >= self.array.row_blocks();
+        plan.start(self.array.members(), wide && self.policy.join);
+        let room = self.array.blocks().saturating_sub(request.block);
+        let blocks = u64::from(request.blocks).min(room);
+        plan.lost_blocks = u64::from(request.blocks) - blocks;
+        if blocks == 0 {
+            return;
+        }
+        let part = Stretch { block: request.block, blocks, write: request.write };
+        match &self.array.map {
+            Map::Linear { .. } => self.linear(part, plan),
+            Map::Copies(copies) => {
+                let copies = *copies;
+                self.copies(copies, part, request.who, plan);
+            }
+            Map::Parity(parity) if self.array.level() == super::Level::Raid3 => self.together(*parity, part, plan),
+            Map::Parity(parity) => self.parity(*parity, part, plan),
+        }
+    }
+
+    fn linear(&self, part: Stretch, plan: &mut Plan) {
+        let Stretch { mut block, mut blocks, write } = part;
+        while let Some(piece) = self.array.map(block, blocks, 0) {
+            if self.state.failed.contains(piece.member) {
+                plan.lost_blocks += piece.blocks;
+            } else {
+                let list = if write { List::Writes } else { List::Reads };
+                plan.push(list, io(piece.member, piece.block, piece.blocks, write, Part::Data));
+            }
+            block += piece.blocks;
+            blocks -= piece.blocks;
+            if blocks == 0 {
+                return;
+            }
+        }
+    }
+
+    fn copies(&mut self, copies: Copies, part: Stretch, who: u32, plan: &mut Plan) {
+        let unit = self.array.unit();
+        let (mut chunk, mut offset) = unit.split(part.block);
+        let mut left = part.blocks;
+        while left > 0 {
+            let blocks = left.min(unit.by() - offset);
+            if part.write {
+                self.write_copies(copies, chunk, offset, blocks, plan);
+            } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, who) {
+                plan.push(List::Reads, io(member, block, blocks, false, Part::Data));
+                self.positions[usize::from(member)] = block + blocks;
+            } else {
+                plan.lost_blocks += blocks;
+            }
+            left -= blocks;
+            chunk += 1;
+            offset = 0;
+        }
+    }
+
+    fn write_copies(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, plan: &mut Plan) {
+        let first = copies.first(chunk);
+        let mut written = false;
+        for copy in 0..copies.copies {
+            let (member, row) = copies.nth(first, copy);
+            let block = row * self.array.unit_blocks() + offset;
+            if !self.state.unwritten(block).contains(member) {
+                plan.push(List::Writes, io(member, block, blocks, true, Part::Data));
+                self.positions[usize::from(member)] = block + blocks;
+                written = true;
+            }
+        }
+        if !written {
+            plan.lost_blocks += blocks;
+        }
+    }
+
+    /// Member and block there of the copy to read.
+    #[inline]
+    fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, who: u32) -> Option<(u16, u64)> {
+        let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.first(chunk));
+        let all_well = state.failed.is_empty();
+        let at = |copy| {
+            let (member, row) = copies.nth(first, copy);
+            (member, row * unit + offset)
+        };
+        let well = |(member, block): &(u16, u64)| all_well || !state.unreadable(block + blocks).contains(*member);
+        let count = copies.copies;
+        let wanted = match self.policy.read_from {
+            _ if count == 1 => 0,
+            ReadFrom::Nearest => {
+                let way = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
+                return (0..count).map(at).filter(well).min_by_key(way);
+            }
+            ReadFrom::LeastBusy => {
+                let pending = |(member, _): &(u16, u64)| self.pending[usize::from(*member)];
+                return (0..count).map(at).filter(well).min_by_key(pending);
+            }
+            ReadFrom::Primary => 0,
+            ReadFrom::Process => (who % u32::from(count)) as u16,
+            ReadFrom::RoundRobin => {
+                let turn = self.turn;
+                self.turn = if turn + 1 >= count { 0 } else { turn + 1 };
+                turn
+            }
+        };
+        let place = at(wanted);
+        if well(&place) {
+            return Some(place);
+        }
+        (wanted + 1..count).chain(0..wanted).map(at).find(well)
+    }
+
+    /// All members move together (RAID 3): each does its share of the whole.
+    fn together(&self, parity: Parity, part: Stretch, plan: &mut Plan) {
+        let (k, p) = (parity.k.by(), parity.p);
+        let (from, to) = (part.block / k, (part.block + part.blocks).div_ceil(k));
+        let (row, blocks) = (parity.row(0), to - from);
+        let lost = if part.write { self.state.unwritten(from) } else { self.state.unreadable(to) };
+        if lost.count() > u32::from(p) {
+            plan.lost_blocks += part.blocks;
+            return;
+        }
+        let list = if part.write { List::Writes } else { List::Reads };
+        let data = (0..k as u16).map(|d| (row.data(d), Part::Data));
+        let parities = (0..p).map(|j| (row.parity(j), Part::parity(j)));
+        let recover = (0..k as u16).any(|d| lost.contains(row.data(d)));
+        let needed = if part.write { usize::from(p) + k as usize } else { k as usize };
+        for (member, what) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
+            plan.push(list, io(member, from, blocks, part.write, what));
+        }
+        if part.write || recover {
+            plan.work.xor_blocks += (k - 1) * blocks;
+        }
+    }
+
+    fn parity(&self, parity: Parity, part: Stretch, plan: &mut Plan) {
+        let unit = self.array.unit();
+        let (chunk, lo) = unit.split(part.block);
+        let (last_chunk, hi) = unit.split(part.block + part.blocks - 1);
+        let (mut row, first) = parity.k.split(chunk);
+        let (last_row, last) = parity.k.split(last_chunk);
+        let (mut first, mut lo) = (first as u16, lo);
+        let end = parity.k.by() as u16 - 1;
+        loop {
+            let ends = row == last_row;
+            let (last, hi) = if ends { (last as u16, hi + 1) } else { (end, unit.by()) };
+            let span = Span { first, last, lo, hi };
+            let lost = self.row_lost(row, part.write);
+            let job = RowJob::new(&parity, row, unit.by(), span, lost);
+            match (part.write, lost.is_empty()) {
+                (false, true) => job.read(plan),
+                (false, false) => job.read_degraded(plan),
+                (true, true) => job.write(self.policy.write_by, plan),
+                (true, false) => job.write_degraded(self.policy.write_by, plan),
+            }
+            if ends {
+                return;
+            }
+            (row, first, lo) = (row + 1, 0, 0);
+        }
+    }
+
+    #[inline]
+    fn row_lost(&self, row: u64, write: bool) -> Members {
+        if self.state.failed.is_empty() {
+            return Members::NONE;
+        }
+        let unit = self.array.unit_blocks();
+        if write { self.state.unwritten(row * unit) } else { self.state.unreadable((row + 1) * unit) }
+    }
+}
+
+/// The part of a request that lies inside the array.
+#[derive(Clone, Copy)]
+struct Stretch {
+    block: u64,
+    blocks: u64,
+    write: bool,
+}
+
+/// A member I/O; no piece is longer than the request, whose length fits.
+#[inline]
+pub(super) fn io(member: u16, block: u64, blocks: u64, write: bool, part: Part) -> MemberIo {
+    MemberIo { block, blocks: u32::try_from(blocks).unwrap_or(u32::MAX), member, write, part }
+}

@@ -1,0 +1,164 @@
+//! Passes over a whole array: rebuilding lost members onto spares, and
+//! scrubbing. A pass is a sequence of plans over member blocks, one after
+//! another; how fast they follow is the caller's business ([`pause_ns`]).
+
+use super::parity::RowJob;
+use super::place::{Copies, Map};
+use super::plan::List;
+use super::planner::io;
+use super::{Members, Part, Place, Plan, Planner, State};
+use crate::Ns;
+
+/// What a pass does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Reads what is left and writes the lost members anew.
+    Rebuild,
+    /// Reads everything and compares.
+    Scrub,
+}
+
+/// A pass over an array.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    task: Task,
+    targets: Members,
+    next: u64,
+    end: u64,
+    step: u64,
+}
+
+impl Pass {
+    /// A pass in steps of about `step_blocks` member blocks (rounded up to
+    /// whole stripe units). A rebuild is of all members that are out of
+    /// service in the planner's state.
+    pub fn new(task: Task, planner: &Planner, step_blocks: u64) -> Pass {
+        let array = planner.array();
+        let whole_units = match &array.map {
+            Map::Parity(_) => true,
+            Map::Copies(_) => array.unit_blocks() < array.member_blocks(),
+            Map::Linear { .. } => false,
+        };
+        let step = step_blocks.clamp(1, u64::from(u32::MAX >> 1));
+        let step = if whole_units { step.next_multiple_of(array.unit_blocks()) } else { step };
+        let targets = if task == Task::Rebuild { planner.state().failed } else { Members::NONE };
+        Pass { task, targets, next: 0, end: array.member_blocks(), step }
+    }
+
+    /// Member blocks done so far, or planned.
+    pub fn done(&self) -> u64 {
+        self.next
+    }
+
+    /// Member blocks in all.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Plans the next step. False, and an empty plan, at the end.
+    pub fn next(&mut self, planner: &Planner, plan: &mut Plan) -> bool {
+        plan.start(planner.array().members(), true);
+        let blocks = self.step.min(self.end - self.next);
+        if blocks == 0 || self.task == Task::Rebuild && self.targets.is_empty() {
+            return false;
+        }
+        let from = self.next;
+        self.next += blocks;
+        match (self.task, &planner.array().map) {
+            (_, Map::Parity(parity)) => {
+                let unit = planner.array().unit_blocks();
+                for row in from / unit..self.next / unit {
+                    let job = RowJob::whole(parity, row, unit, planner.state().failed);
+                    match self.task {
+                        Task::Rebuild => job.rebuild(self.targets, plan),
+                        Task::Scrub => job.check(plan),
+                    }
+                }
+            }
+            (Task::Scrub, _) => read_all(planner, from, blocks, plan),
+            (Task::Rebuild, Map::Copies(copies)) => self.copy(planner, *copies, from, blocks, plan),
+            (Task::Rebuild, Map::Linear { .. }) => plan.lost_blocks += u64::from(self.targets.count()) * blocks,
+        }
+        true
+    }
+
+    /// The state to set when all steps planned so far are done.
+    pub fn state(&self, planner: &Planner) -> State {
+        match self.task {
+            Task::Scrub => planner.state(),
+            Task::Rebuild if self.next >= self.end => {
+                State { failed: planner.state().failed.less(self.targets), ..State::default() }
+            }
+            Task::Rebuild => State { rebuilding: self.targets, good_below: self.next, ..planner.state() },
+        }
+    }
+
+    fn copy(&self, planner: &Planner, copies: Copies, from: u64, blocks: u64, plan: &mut Plan) {
+        let (array, lost) = (planner.array(), planner.state().failed);
+        let unit = array.unit_blocks();
+        for member in self.targets.iter() {
+            let mut at = from;
+            while at < from + blocks {
+                let (row, offset) = array.unit().split(at);
+                let piece = (unit - offset).min(from + blocks - at);
+                if let Place::Data { block, copy } = array.place(member, row * unit) {
+                    let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.at(block / unit, c));
+                    match source.into_iter().find(|(member, _)| !lost.contains(*member)) {
+                        Some((other, row)) => {
+                            plan.push(List::Reads, io(other, row * unit + offset, piece, false, Part::Data));
+                            plan.push(List::After, io(member, at, piece, true, Part::Data));
+                        }
+                        None => plan.lost_blocks += piece,
+                    }
+                }
+                at += piece;
+            }
+        }
+    }
+}
+
+/// Reads a stretch of every member that is well.
+fn read_all(planner: &Planner, from: u64, blocks: u64, plan: &mut Plan) {
+    for member in (0..planner.array().members()).filter(|m| !planner.state().failed.contains(*m)) {
+        plan.push(List::Reads, io(member, from, blocks, false, Part::Data));
+    }
+}
+
+/// How long after the beginning of a step the next may begin, so that a pass
+/// keeps to a rate. Nanoseconds; 0 for no limit.
+pub fn pause_ns(step_bytes: u64, most_bytes_per_s: f64) -> Ns {
+    if most_bytes_per_s > 0.0 { (step_bytes as f64 / most_bytes_per_s * 1e9) as Ns } else { 0 }
+}
+
+/// Which device serves each member, and the spares that stand by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spares {
+    devices: Vec<u16>,
+    spares: Vec<u16>,
+}
+
+impl Spares {
+    /// Members 0 to `members` - 1 on devices of the same number, and `spares`
+    /// more devices after them.
+    pub fn new(members: u16, spares: u16) -> Spares {
+        let last = members.saturating_add(spares);
+        Spares { devices: (0..members).collect(), spares: (members..last).rev().collect() }
+    }
+
+    /// The device that serves a member.
+    pub fn device(&self, member: u16) -> Option<u16> {
+        self.devices.get(usize::from(member)).copied()
+    }
+
+    /// Spares that are left.
+    pub fn left(&self) -> usize {
+        self.spares.len()
+    }
+
+    /// Puts a spare in the place of a member, where there is one: its device.
+    pub fn replace(&mut self, member: u16) -> Option<u16> {
+        let device = self.devices.get_mut(usize::from(member))?;
+        *device = self.spares.pop()?;
+        Some(*device)
+    }
+}

@@ -1,0 +1,156 @@
+//! Access to a block's values: each is asked for by its key and type, and what
+//! nobody asked for at the end is unknown.
+
+use super::DiskspecsError;
+use super::syntax::{At, Block, Entry, Value};
+
+/// A block being read.
+pub(super) struct Fields<'a> {
+    block: &'a Block,
+    asked: Vec<bool>,
+}
+
+impl<'a> Fields<'a> {
+    /// # Errors
+    /// When a key stands twice.
+    pub fn new(block: &'a Block) -> Result<Fields<'a>, DiskspecsError> {
+        let mut seen: Vec<&str> = block.entries.iter().map(|e| e.key.as_str()).collect();
+        seen.sort_unstable();
+        if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
+            let last = block.entries.iter().rfind(|e| e.key == twice[0]);
+            let at = last.map_or(&block.at, |e| &e.at);
+            return Err(at.error(format!("`{}` stands twice in one block", twice[0])));
+        }
+        Ok(Fields { block, asked: vec![false; block.entries.len()] })
+    }
+
+    /// The block's own place.
+    pub fn at(&self) -> &'a At {
+        &self.block.at
+    }
+
+    /// The entry of a key.
+    pub fn entry(&mut self, key: &str) -> Option<&'a Entry> {
+        let at = self.block.entries.iter().position(|e| e.key == key)?;
+        self.asked[at] = true;
+        self.block.entries.get(at)
+    }
+
+    /// The entry of a key that must be there.
+    pub fn need(&mut self, key: &str) -> Result<&'a Entry, DiskspecsError> {
+        let missing = format!("`{}` has no `{key}`, which it needs", self.block.kind);
+        self.entry(key).ok_or_else(|| self.block.at.error(missing))
+    }
+
+    /// A number between limits, if it is there.
+    pub fn number(&mut self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
+        self.entry(key).map(|entry| number(&entry.at, key, &entry.value, low, high)).transpose()
+    }
+
+    /// A number that must be there.
+    pub fn need_number(&mut self, key: &str, low: f64, high: f64) -> Result<f64, DiskspecsError> {
+        let entry = self.need(key)?;
+        number(&entry.at, key, &entry.value, low, high)
+    }
+
+    /// A whole number that must be there.
+    pub fn need_whole(&mut self, key: &str, low: u64, high: u64) -> Result<u64, DiskspecsError> {
+        let entry = self.need(key)?;
+        whole(&entry.at, key, &entry.value, low, high)
+    }
+
+    /// A whole number, if it is there.
+    pub fn whole(&mut self, key: &str, low: u64, high: u64) -> Result<Option<u64>, DiskspecsError> {
+        self.entry(key).map(|entry| whole(&entry.at, key, &entry.value, low, high)).transpose()
+    }
+
+    /// A word, if it is there.
+    pub fn word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
+        match self.entry(key) {
+            None => Ok(None),
+            Some(Entry { value: Value::Word(word), .. }) => Ok(Some(word)),
+            Some(entry) => Err(entry.at.error(format!("`{key}` is a word, not a block or a list"))),
+        }
+    }
+
+    /// A block that must be there.
+    pub fn need_block(&mut self, key: &str) -> Result<&'a Block, DiskspecsError> {
+        match self.need(key)? {
+            Entry { value: Value::Block(block), .. } => Ok(block),
+            entry => Err(entry.at.error(format!("`{key}` is a block: `{key} = KIND {{ … }}` or `source FILE`"))),
+        }
+    }
+
+    /// A list, empty where the key is missing.
+    pub fn list(&mut self, key: &str) -> Result<&'a [(At, Value)], DiskspecsError> {
+        match self.entry(key) {
+            None => Ok(&[]),
+            Some(Entry { value: Value::List(values), .. }) => Ok(values),
+            Some(entry) => Err(entry.at.error(format!("`{key}` is a list: `{key} = [ … ]`"))),
+        }
+    }
+
+    /// A list of numbers between limits.
+    pub fn numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
+        self.list(key)?.iter().map(|(at, value)| number(at, key, value, low, high)).collect()
+    }
+
+    /// A list of whole numbers.
+    pub fn wholes(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
+        self.list(key)?.iter().map(|(at, value)| whole(at, key, value, 0, high)).collect()
+    }
+
+    /// What nobody asked for.
+    ///
+    /// # Errors
+    /// The first key that is not known, and the known one nearest to it.
+    pub fn finish(self, known: &[&str]) -> Result<(), DiskspecsError> {
+        let unknown = self.block.entries.iter().zip(&self.asked).find(|(_, asked)| !**asked);
+        let Some((entry, _)) = unknown else { return Ok(()) };
+        let near = known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || starts_alike(k, &entry.key)).copied();
+        let near: Vec<&str> = near.take(3).collect();
+        let hint = if near.is_empty() { String::new() } else { format!("; there is `{}`", near.join("`, `")) };
+        Err(entry.at.error(format!("`{}` is no parameter of `{}`{hint}", entry.key, self.block.kind)))
+    }
+}
+
+/// Two keys with a common beginning of some length.
+fn starts_alike(a: &str, b: &str) -> bool {
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+    same >= 6
+}
+
+/// A number of a value.
+pub(super) fn number(at: &At, key: &str, value: &Value, low: f64, high: f64) -> Result<f64, DiskspecsError> {
+    let Value::Word(word) = value else {
+        return Err(at.error(format!("`{key}` is a number, not a block or a list")));
+    };
+    let number = word.parse::<f64>().ok().filter(|n| n.is_finite());
+    let number = number.ok_or_else(|| at.error(format!("`{key}` is `{word}`, where a number belongs")))?;
+    if number < low || number > high {
+        return Err(at.error(format!("`{key}` is {word}, where {low} to {high} are possible")));
+    }
+    Ok(number)
+}
+
+/// A whole number of a value; `64.000000` is one.
+pub(super) fn whole(at: &At, key: &str, value: &Value, low: u64, high: u64) -> Result<u64, DiskspecsError> {
+    let exact = match value {
+        Value::Word(word) => word.parse::<u64>().ok(),
+        _ => None,
+    };
+    let number = match exact {
+        Some(number) => number,
+        None => {
+            let number = number(at, key, value, low as f64, high as f64)?;
+            if number.fract() != 0.0 {
+                return Err(at.error(format!("`{key}` is {number}, where a whole number belongs")));
+            }
+            number as u64
+        }
+    };
+    if number < low || number > high {
+        return Err(at.error(format!("`{key}` is {number}, where {low} to {high} are possible")));
+    }
+    Ok(number)
+}

@@ -1,0 +1,195 @@
+//! `dm_layout_g1` and `dm_layout_g2`: zones, skews, spares.
+
+use super::DiskspecsError;
+use super::fields::Fields;
+use super::syntax::{At, Block, Value};
+use crate::drive::{Order, Sparing, ZoneSpec};
+
+const G1: &[&str] =
+    &["LBN-to-PBN mapping scheme", "Sparing scheme used", "Rangesize for sparing", "Skew units", "Zones"];
+const ZONE: &[&str] = &[
+    "First cylinder number",
+    "Last cylinder number",
+    "Blocks per track",
+    "Offset of first block",
+    "Skew units",
+    "Empty space at zone front",
+    "Skew for track switch",
+    "Skew for cylinder switch",
+    "Number of spares",
+    "slips",
+    "defects",
+];
+/// Sectors are told in numbers below this.
+const MOST_SECTORS: u64 = 1 << 50;
+
+/// What the block says.
+pub(super) struct Layout {
+    pub order: Order,
+    pub sparing: Sparing,
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// Reads the block.
+pub(super) fn read(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
+    match block.kind.as_str() {
+        "dm_layout_g1" => g1(block, surfaces, notes),
+        "dm_layout_g2" => g2(block, surfaces, notes),
+        other => Err(block.at.error(format!("layout `{other}`, where `dm_layout_g1` and `dm_layout_g2` are known"))),
+    }
+}
+
+/// Skews are sectors unless `revolutions` is said.
+fn in_turns(fields: &mut Fields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
+    let at = fields.entry("Skew units").map(|e| e.at.clone());
+    match (fields.word("Skew units")?, at) {
+        (Some("revolutions"), _) => Ok(true),
+        (Some("sectors"), _) => Ok(false),
+        (Some(other), Some(at)) => {
+            Err(at.error(format!("skew units `{other}`, where `sectors` or `revolutions` is possible")))
+        }
+        _ => Ok(otherwise),
+    }
+}
+
+fn g1(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
+    let mut fields = Fields::new(block)?;
+    let order = match fields.need_whole("LBN-to-PBN mapping scheme", 0, 2)? {
+        0 => Order::Up,
+        1 => Order::SerpentineInZone,
+        _ => Order::Serpentine,
+    };
+    let range = fields.whole("Rangesize for sparing", 1, 1 << 24)?.unwrap_or(1) as u32;
+    let cylinder = |front, slips_to_end| Sparing::Cylinder { front, slips_to_end };
+    let scheme = fields.need_whole("Sparing scheme used", 0, 10)?;
+    let sparing = match scheme {
+        0 => Sparing::None,
+        1 => Sparing::Tracks,
+        2 => cylinder(false, false),
+        3 => Sparing::Track,
+        4 => cylinder(false, true),
+        5 => cylinder(true, false),
+        6 => cylinder(true, true),
+        8 => Sparing::Range(range),
+        // at the end of the disk or of a zone: within a zone slips push on what is behind them
+        _ => Sparing::Zone,
+    };
+    let turns = in_turns(&mut fields, false)?;
+    let zones = blocks(&mut fields, "dm_layout_g1_zone")?;
+    let mut zones = zones.into_iter().map(|zone| g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
+    for (at, zone) in zones.iter_mut().enumerate() {
+        let left = leave_out_outside(zone, surfaces, sparing);
+        if left > 0 {
+            notes.push(format!("zone {}: {left} slips or defects lie outside it and are left out", at + 1));
+        }
+        // in schemes 7 and 10 slipped sectors use none of the zone's spares, but its end
+        let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
+        match scheme {
+            7 => zone.spares = slipped,
+            10 => zone.spares = zone.spares.saturating_add(slipped),
+            _ => {}
+        }
+    }
+    fields.finish(G1)?;
+    Ok(Layout { order, sparing, zones })
+}
+
+/// Leaves out slips and defects that lie outside their zone, and says how many.
+fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> usize {
+    let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
+    let tracks = cylinders * u64::from(surfaces);
+    let limit = if sparing == Sparing::Tracks { tracks } else { tracks * u64::from(zone.sectors) };
+    let before = zone.slips.len() + zone.defects.len();
+    zone.slips.retain(|slip| *slip < limit);
+    zone.defects.retain(|(bad, good)| *bad < limit && *good < limit);
+    before - zone.slips.len() - zone.defects.len()
+}
+
+/// The blocks of `Zones`.
+fn blocks<'a>(fields: &mut Fields<'a>, kind: &str) -> Result<Vec<&'a Block>, DiskspecsError> {
+    let at = fields.need("Zones")?.at.clone();
+    let zones = fields.list("Zones")?;
+    if zones.is_empty() {
+        return Err(at.error("`Zones` is empty, where a drive has at least one"));
+    }
+    let block = |(at, value): &'a (At, Value)| match value {
+        Value::Block(block) if block.kind == kind => Ok(block),
+        _ => Err(at.error(format!("`Zones` holds blocks `{kind} {{ … }}` and nothing else"))),
+    };
+    zones.iter().map(block).collect()
+}
+
+/// The parts of a zone that all layouts share.
+fn common(fields: &mut Fields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
+    let turns = in_turns(fields, turns)?;
+    let first_cylinder = fields.need_whole("First cylinder number", 0, 1 << 24)? as u32;
+    let last_cylinder = fields.need_whole("Last cylinder number", 0, 1 << 24)? as u32;
+    let sectors = fields.need_whole("Blocks per track", 1, 1_000_000)? as u32;
+    let mut angle = |key: &str| {
+        let value = fields.number(key, -1e6, 1e6)?.unwrap_or(0.0);
+        // whole sectors only, as its manual has them
+        Ok::<_, DiskspecsError>(if turns { value } else { value.trunc() / f64::from(sectors) })
+    };
+    let (offset, track_skew, cylinder_skew) =
+        (angle(offset)?, angle("Skew for track switch")?, angle("Skew for cylinder switch")?);
+    Ok(ZoneSpec {
+        first_cylinder,
+        last_cylinder,
+        sectors,
+        offset,
+        track_skew,
+        cylinder_skew,
+        empty: 0,
+        spares: 0,
+        slips: Vec::new(),
+        defects: Vec::new(),
+    })
+}
+
+fn g1_zone(block: &Block, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
+    let mut fields = Fields::new(block)?;
+    let zone = common(&mut fields, turns, "Offset of first block")?;
+    let empty = fields.whole("Empty space at zone front", 0, MOST_SECTORS)?.unwrap_or(0);
+    let spares = fields.whole("Number of spares", 0, 1 << 30)?.unwrap_or(0) as u32;
+    let slips = fields.wholes("slips", MOST_SECTORS)?;
+    let defects = fields.wholes("defects", MOST_SECTORS)?;
+    if !defects.len().is_multiple_of(2) {
+        let at = fields.entry("defects").map_or(fields.at(), |e| &e.at);
+        return Err(at.error("`defects` are pairs: a bad place and what stands for it; their number is odd"));
+    }
+    let defects = defects.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    fields.finish(ZONE)?;
+    Ok(ZoneSpec { empty, spares, slips, defects, ..zone })
+}
+
+/// Zones with their first and last block, and a map of all tracks in a file of
+/// its own. The file is left: blocks lie in their zone one behind the other.
+fn g2(block: &Block, surfaces: u32, notes: &mut Vec<String>) -> Result<Layout, DiskspecsError> {
+    let mut fields = Fields::new(block)?;
+    if let Some(map) = fields.word("Layout Map File")? {
+        notes.push(format!(
+            "the map of tracks `{map}` is not read: spare and bad sectors are taken for the ends of zones"
+        ));
+    }
+    let turns = in_turns(&mut fields, false)?;
+    let mut zones = Vec::new();
+    let mut next = 0;
+    for block in blocks(&mut fields, "dm_layout_g2_zone")? {
+        let mut fields = Fields::new(block)?;
+        let zone = common(&mut fields, turns, "Zone Skew")?;
+        let first = fields.need_whole("First LBN", 0, MOST_SECTORS)?;
+        let last = fields.need_whole("Last LBN", first, MOST_SECTORS)?;
+        let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
+        let all = cylinders * u64::from(surfaces) * u64::from(zone.sectors);
+        let spares = all.checked_sub(last - first + 1).filter(|_| first == next);
+        let spares = spares.ok_or_else(|| {
+            let right = format!("begin at {next}, and at most {all} fit its cylinders");
+            block.at.error(format!("blocks {first} to {last} of this zone, where they {right}"))
+        })?;
+        next = last + 1;
+        fields.finish(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;
+        zones.push(ZoneSpec { spares: u32::try_from(spares).unwrap_or(u32::MAX), ..zone });
+    }
+    fields.finish(&["Layout Map File", "Zones"])?;
+    Ok(Layout { order: Order::Up, sparing: Sparing::Zone, zones })
+}

@@ -1,0 +1,166 @@
+//! `dm_mech_g1`: rotation, arm, head switches.
+
+use super::fields::Fields;
+use super::syntax::{At, Block, beside};
+use super::{DiskspecsError, Load};
+use crate::Ns;
+use crate::drive::{Access, RootAndLine, Seek};
+
+/// Longest time that is taken for one, ms.
+pub(super) const MOST_MS: f64 = 100_000.0;
+/// Most points of a seek curve.
+const MOST_POINTS: usize = 1_000_000;
+
+const KNOWN: &[&str] = &[
+    "Access time type",
+    "Constant access time",
+    "Seek type",
+    "Average seek time",
+    "Constant seek time",
+    "Single cylinder seek time",
+    "Full strobe seek time",
+    "Full seek curve",
+    "Add. write settling delay",
+    "Head switch time",
+    "Rotation speed (in rpms)",
+    "Percent error in rpms",
+    "First ten seek times",
+    "HPL seek equation values",
+];
+
+/// What the block says.
+pub(super) struct Mechanics {
+    pub rpm: f64,
+    pub access: Access,
+    pub seek: Seek,
+    pub head_switch: Ns,
+    pub write_settle: Ns,
+}
+
+/// Milliseconds as nanoseconds.
+pub(super) fn ns(ms: f64) -> Ns {
+    (ms * 1e6).round().max(0.0) as Ns
+}
+
+/// Reads the block.
+pub(super) fn read(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Mechanics, DiskspecsError> {
+    if block.kind != "dm_mech_g1" {
+        return Err(block.at.error(format!("mechanics `{}`, where only `dm_mech_g1` is known", block.kind)));
+    }
+    let mut fields = Fields::new(block)?;
+    let ms = |fields: &mut Fields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
+    let constant = ms(&mut fields, "Constant access time")?;
+    let access_at = fields.need("Access time type")?.at.clone();
+    let access = match fields.word("Access time type")?.unwrap_or_default() {
+        "trackSwitchPlusRotation" => Access::Exact,
+        "averageRotation" => Access::HalfTurn,
+        "constant" => {
+            let time = constant.ok_or_else(|| access_at.error("`constant` needs `Constant access time`"))?;
+            Access::Constant(ns(time))
+        }
+        other => {
+            let right = "trackSwitchPlusRotation, averageRotation or constant";
+            return Err(access_at.error(format!("access time type `{other}`, where {right} is possible")));
+        }
+    };
+    let seek = seek(&mut fields, load)?;
+    let head_switch = ns(fields.need_number("Head switch time", 0.0, MOST_MS)?);
+    let write_settle = ns(ms(&mut fields, "Add. write settling delay")?.unwrap_or(0.0));
+    let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
+    if let Some(error) = fields.number("Percent error in rpms", 0.0, 100.0)?.filter(|e| *e != 0.0) {
+        notes.push(format!("rotation speeds that differ by {error} % from drive to drive are not modelled"));
+    }
+    fields.finish(KNOWN)?;
+    Ok(Mechanics { rpm, access, seek, head_switch, write_settle })
+}
+
+fn seek(fields: &mut Fields<'_>, load: &dyn Load) -> Result<Seek, DiskspecsError> {
+    let at = fields.need("Seek type")?.at.clone();
+    let kind = fields.word("Seek type")?.unwrap_or_default();
+    let [one, average, full, constant] =
+        ["Single cylinder seek time", "Average seek time", "Full strobe seek time", "Constant seek time"]
+            .map(|key| fields.number(key, 0.0, MOST_MS));
+    let (one, average, full, constant) = (one?, average?, full?, constant?);
+    let first = fields.numbers("First ten seek times", 0.0, MOST_MS)?;
+    let values = fields.numbers("HPL seek equation values", -1.0, 1e9)?;
+    let file = fields.entry("Full seek curve").map(|entry| entry.at.clone());
+    let name = fields.word("Full seek curve")?;
+    let need =
+        |value: Option<f64>, key: &str| value.ok_or_else(|| at.error(format!("seek type `{kind}` needs `{key}`")));
+    match kind {
+        "constant" => Ok(Seek::Constant(need(constant, "Constant seek time")?)),
+        "linear" | "curve" => {
+            let one = need(one, "Single cylinder seek time")?;
+            let average = need(average, "Average seek time")?;
+            let full = need(full, "Full strobe seek time")?;
+            let line = Seek::Line { one, average, full };
+            Ok(if kind == "linear" { line } else { Seek::Curve { one, average, full } })
+        }
+        "hpl" | "hplplus10" => {
+            let six: Option<[f64; 6]> = values.try_into().ok();
+            let [from, short, root, long, slope, single] =
+                six.ok_or_else(|| at.error(format!("seek type `{kind}` needs six `HPL seek equation values`")))?;
+            let first = match kind {
+                "hpl" if single >= 0.0 => vec![single],
+                "hpl" => Vec::new(),
+                _ if first.len() == 10 => first,
+                _ => return Err(at.error("seek type `hplplus10` needs ten `First ten seek times`")),
+            };
+            Ok(Seek::RootAndLine(RootAndLine { from, short, root, long, slope, first }))
+        }
+        "extracted" => match (name, file) {
+            (Some(name), Some(at)) => {
+                let path = beside(&at.file, name);
+                let text = load.load(&path).map_err(|e| at.error(format!("`Full seek curve = {name}`: {e}")))?;
+                curve(&path, &text).map(Seek::Table)
+            }
+            _ => Err(at.error("seek type `extracted` needs `Full seek curve`, the name of a file")),
+        },
+        other => {
+            let right = "constant, linear, curve, hpl, hplplus10 or extracted";
+            Err(at.error(format!("seek type `{other}`, where {right} is possible")))
+        }
+    }
+}
+
+/// A measured curve: `Seek distances measured: N`, then N lines of
+/// `cylinders, milliseconds`.
+fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
+    let place = |line: usize| At { file: path.into(), line };
+    let mut points: Vec<(u32, f64)> = Vec::new();
+    let mut told = None;
+    for (at, line) in text.lines().enumerate().map(|(at, line)| (place(at + 1), line.trim())) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if told.is_none() {
+            let count = line.strip_prefix("Seek distances measured:").and_then(|n| n.trim().parse::<usize>().ok());
+            told = Some(count.ok_or_else(|| at.error("the first line is `Seek distances measured: NUMBER`"))?);
+            continue;
+        }
+        let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        let point = match parts[..] {
+            [distance, time] => distance.parse().ok().zip(time.parse::<f64>().ok()),
+            _ => None,
+        };
+        let (distance, time) = point
+            .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
+            .ok_or_else(|| at.error(format!("`{line}`, where `CYLINDERS, MILLISECONDS` belongs")))?;
+        if told.is_some_and(|told| points.len() >= told) {
+            // what stands behind the last point is no part of the curve
+            break;
+        }
+        if points.last().is_some_and(|last| last.0 >= distance) {
+            return Err(at.error(format!("{distance} cylinders behind {}; distances grow", points[points.len() - 1].0)));
+        }
+        if points.len() >= MOST_POINTS {
+            return Err(at.error(format!("more than {MOST_POINTS} points")));
+        }
+        points.push((distance, time));
+    }
+    match told {
+        Some(count) if count == points.len() && count > 0 => Ok(points),
+        Some(count) => Err(place(1).error(format!("{count} distances are told, {} follow", points.len()))),
+        None => Err(place(1).error("nothing, where `Seek distances measured: NUMBER` and points belong")),
+    }
+}

@@ -1,0 +1,331 @@
+//! The grammar of DiskSim's parameter files, without any meaning: named blocks
+//! of `key = value`, lists in brackets, comments from `#` to the line's end,
+//! and `source FILE` wherever a block may stand.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use super::{DiskspecsError, Load};
+
+/// Files that may be drawn in by `source`, all together.
+const MOST_FILES: usize = 64;
+/// Blocks and lists within each other.
+const MOST_DEPTH: usize = 32;
+/// Values in all files together.
+const MOST_VALUES: usize = 4_000_000;
+
+/// A place in a file.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub file: Rc<str>,
+    pub line: usize,
+}
+
+impl At {
+    pub fn error(&self, what: impl Into<String>) -> DiskspecsError {
+        DiskspecsError { file: self.file.to_string(), line: self.line, what: what.into() }
+    }
+}
+
+/// `kind name { key = value, … }`.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub kind: String,
+    pub name: String,
+    pub at: At,
+    pub entries: Vec<Entry>,
+}
+
+/// One `key = value` of a block.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    pub at: At,
+    pub value: Value,
+}
+
+/// What stands behind a `=` or in a list.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// A number, a word, a file's name.
+    Word(String),
+    Block(Block),
+    List(Vec<(At, Value)>),
+}
+
+/// What stands at the top of a file.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub blocks: Vec<Block>,
+    /// `instantiate [ names ] as block`.
+    pub instances: Vec<(String, String)>,
+    /// Each component of `topology` beside the one it hangs on.
+    pub hangs: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Word(String),
+    /// One of `{ } [ ] , =`.
+    Mark(char),
+}
+
+struct Parser<'a> {
+    tokens: Vec<(Token, usize)>,
+    next: usize,
+    file: Rc<str>,
+    load: &'a dyn Load,
+    /// Shared by all files: how many were read, and how many values.
+    spent: &'a mut Spent,
+    depth: usize,
+}
+
+#[derive(Default)]
+struct Spent {
+    files: usize,
+    values: usize,
+}
+
+/// Reads a file and what it draws in.
+pub(super) fn read(file: &str, text: &str, load: &dyn Load) -> Result<Document, DiskspecsError> {
+    let mut spent = Spent::default();
+    let mut document = Document::default();
+    parse(file, text, load, &mut spent, 0, &mut document)?;
+    Ok(document)
+}
+
+fn parse(
+    file: &str,
+    text: &str,
+    load: &dyn Load,
+    spent: &mut Spent,
+    depth: usize,
+    document: &mut Document,
+) -> Result<(), DiskspecsError> {
+    let mut parser = Parser { tokens: tokens(text), next: 0, file: file.into(), load, spent, depth };
+    while parser.peek().is_some() {
+        parser.top(document)?;
+    }
+    Ok(())
+}
+
+/// Words end at white space and marks; `#` comments are left out.
+fn tokens(text: &str) -> Vec<(Token, usize)> {
+    let mut tokens = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut rest = line;
+        while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
+            rest = &rest[start..];
+            let first = rest.chars().next().unwrap_or(' ');
+            if "{}[],=".contains(first) {
+                tokens.push((Token::Mark(first), at + 1));
+                rest = &rest[1..];
+                continue;
+            }
+            let end = rest.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(rest.len());
+            tokens.push((Token::Word(rest[..end].trim_matches('"').to_owned()), at + 1));
+            rest = &rest[end..];
+        }
+    }
+    tokens
+}
+
+/// A file's name as seen from the file that names it.
+pub(super) fn beside(file: &str, name: &str) -> String {
+    match Path::new(file).parent() {
+        Some(folder) => folder.join(name).to_string_lossy().into_owned(),
+        None => name.to_owned(),
+    }
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.next).map(|(token, _)| token)
+    }
+
+    fn at(&self) -> At {
+        let last = self.tokens.len().saturating_sub(1);
+        let line = self.tokens.get(self.next.min(last)).map_or(1, |(_, line)| *line);
+        At { file: Rc::clone(&self.file), line }
+    }
+
+    fn take(&mut self) -> Option<Token> {
+        let token = self.tokens.get(self.next).map(|(token, _)| token.clone());
+        self.next += 1;
+        token
+    }
+
+    fn is(&self, mark: char) -> bool {
+        self.peek() == Some(&Token::Mark(mark))
+    }
+
+    fn skip(&mut self, mark: char) -> bool {
+        let is = self.is(mark);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn expect(&mut self, mark: char, after: &str) -> Result<(), DiskspecsError> {
+        let at = self.at();
+        match self.take() {
+            Some(Token::Mark(found)) if found == mark => Ok(()),
+            Some(Token::Mark(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
+            Some(Token::Word(found)) => Err(at.error(format!("`{found}` {after}, where `{mark}` belongs"))),
+            None => Err(at.error(format!("the file ends {after}, where `{mark}` belongs"))),
+        }
+    }
+
+    fn word(&mut self, what: &str) -> Result<String, DiskspecsError> {
+        let at = self.at();
+        match self.take() {
+            Some(Token::Word(word)) => Ok(word),
+            Some(Token::Mark(found)) => Err(at.error(format!("`{found}`, where {what} belongs"))),
+            None => Err(at.error(format!("the file ends where {what} belongs"))),
+        }
+    }
+
+    fn top(&mut self, document: &mut Document) -> Result<(), DiskspecsError> {
+        let at = self.at();
+        let word = self.word("a block, such as `disksim_disk NAME {`,")?;
+        match word.as_str() {
+            "source" => {
+                let name = self.word("the name of a file")?;
+                let (path, text) = self.draw(&at, &name)?;
+                parse(&path, &text, self.load, self.spent, self.depth + 1, document)
+            }
+            "instantiate" => self.instantiate(document),
+            "topology" => self.topology(None, document, 0),
+            _ => {
+                let block = self.block(word, at, 0)?;
+                document.blocks.push(block);
+                Ok(())
+            }
+        }
+    }
+
+    /// `instantiate [ a, b ] as block`.
+    fn instantiate(&mut self, document: &mut Document) -> Result<(), DiskspecsError> {
+        self.expect('[', "behind `instantiate`")?;
+        let mut names = Vec::new();
+        while !self.skip(']') {
+            names.push(self.word("the name of a component or `]`")?);
+            self.skip(',');
+        }
+        let at = self.at();
+        if self.word("`as`")? != "as" {
+            return Err(at.error("`as` and the name of a block belong behind the names of `instantiate`"));
+        }
+        let block = self.word("the name of a block")?;
+        document.instances.extend(names.into_iter().map(|name| (name, block.clone())));
+        Ok(())
+    }
+
+    /// `kind name [ what hangs on it ]`.
+    fn topology(&mut self, on: Option<&str>, document: &mut Document, depth: usize) -> Result<(), DiskspecsError> {
+        let at = self.at();
+        if depth > MOST_DEPTH {
+            return Err(at.error(format!("more than {MOST_DEPTH} components on each other")));
+        }
+        self.word("the kind of a component")?;
+        let name = self.word("the name of a component")?;
+        if let Some(on) = on {
+            document.hangs.push((name.clone(), on.to_owned()));
+        }
+        self.expect('[', "behind a component")?;
+        while !self.skip(']') {
+            self.topology(Some(&name), document, depth + 1)?;
+            self.skip(',');
+        }
+        Ok(())
+    }
+
+    /// The text of a file that is drawn in.
+    fn draw(&mut self, at: &At, name: &str) -> Result<(String, String), DiskspecsError> {
+        self.spent.files += 1;
+        if self.spent.files > MOST_FILES || self.depth > MOST_DEPTH {
+            return Err(at.error(format!("`source {name}` is one too many: do files draw in each other?")));
+        }
+        let path = beside(&self.file, name);
+        let text = self.load.load(&path).map_err(|e| at.error(format!("`source {name}`: {e}")))?;
+        Ok((path, text))
+    }
+
+    /// A block behind its kind: an optional name and `{ … }`.
+    fn block(&mut self, kind: String, at: At, depth: usize) -> Result<Block, DiskspecsError> {
+        let name = if self.is('{') { String::new() } else { self.word("a name or `{`")? };
+        self.expect('{', &format!("behind `{kind}`"))?;
+        if depth > MOST_DEPTH {
+            return Err(at.error(format!("more than {MOST_DEPTH} blocks within each other")));
+        }
+        let mut entries = Vec::new();
+        while !self.skip('}') {
+            if self.skip(',') {
+                continue;
+            }
+            entries.push(self.entry(depth)?);
+        }
+        Ok(Block { kind, name, at, entries })
+    }
+
+    fn entry(&mut self, depth: usize) -> Result<Entry, DiskspecsError> {
+        let at = self.at();
+        let mut key = self.word("a key or `}`")?;
+        while let Some(Token::Word(word)) = self.peek() {
+            key.push(' ');
+            key.push_str(word);
+            if key.len() > 200 {
+                return Err(at.error("a key of more than 200 letters; is a `=` missing?"));
+            }
+            self.next += 1;
+        }
+        self.expect('=', &format!("behind `{key}`"))?;
+        let value = self.value(depth)?;
+        Ok(Entry { key, at, value })
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, DiskspecsError> {
+        let at = self.at();
+        self.spent.values += 1;
+        if self.spent.values > MOST_VALUES {
+            return Err(at.error(format!("more than {MOST_VALUES} values")));
+        }
+        if self.skip('[') {
+            return self.list(depth + 1, &at);
+        }
+        let word = self.word("a value")?;
+        if word == "source" {
+            let name = self.word("the name of a file")?;
+            let (path, text) = self.draw(&at, &name)?;
+            let mut drawn = Document::default();
+            parse(&path, &text, self.load, self.spent, self.depth + 1, &mut drawn)?;
+            let one = drawn.blocks.pop().filter(|_| drawn.blocks.is_empty());
+            return one
+                .map(Value::Block)
+                .ok_or_else(|| at.error(format!("`{path}` must hold one block to stand for a value")));
+        }
+        match self.peek() {
+            Some(Token::Mark('{')) => Ok(Value::Block(self.block(word, at, depth + 1)?)),
+            // `kind name {`
+            Some(Token::Word(_)) if self.tokens.get(self.next + 1).is_some_and(|(t, _)| *t == Token::Mark('{')) => {
+                Ok(Value::Block(self.block(word, at, depth + 1)?))
+            }
+            _ => Ok(Value::Word(word)),
+        }
+    }
+
+    fn list(&mut self, depth: usize, at: &At) -> Result<Value, DiskspecsError> {
+        if depth > MOST_DEPTH {
+            return Err(at.error(format!("more than {MOST_DEPTH} lists within each other")));
+        }
+        let mut values = Vec::new();
+        while !self.skip(']') {
+            if self.skip(',') {
+                continue;
+            }
+            let at = self.at();
+            values.push((at, self.value(depth)?));
+        }
+        Ok(Value::List(values))
+    }
+}

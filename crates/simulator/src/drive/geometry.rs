@@ -1,0 +1,351 @@
+//! From a block's number to its place on the disk: zones, spares, slips,
+//! replaced sectors, skews. Everything is found in the time of a few divisions
+//! and at most three binary searches (zone, slips, replaced sectors).
+
+use super::SpecError;
+use super::spec::{Order, Sparing, Spec, ZoneSpec};
+
+/// An angle in 2^-64 of a turn, so that adding wraps as the disk does.
+pub(super) type Angle = u64;
+
+/// A share of a turn as an angle.
+pub(super) fn angle(turns: f64) -> Angle {
+    // the product is below 2^64, because the fraction is below 1
+    (turns.rem_euclid(1.0) * 18_446_744_073_709_551_616.0) as u64
+}
+
+/// Where a block lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Cylinder.
+    pub cylinder: u32,
+    /// Surface.
+    pub head: u32,
+    /// Sector on its track.
+    pub sector: u32,
+    /// Position of its zone.
+    pub(super) zone: u32,
+    /// Where its front edge lies.
+    pub(super) angle: Angle,
+}
+
+/// Blocks that follow each other on one track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first one's place.
+    pub place: Place,
+    /// How many blocks.
+    pub blocks: u32,
+    /// Sectors from the first to the last; more than blocks where one was slipped.
+    pub sectors: u32,
+}
+
+/// One zone, ready for use.
+#[derive(Clone, Debug)]
+struct Zone {
+    first: u64,
+    end: u64,
+    cylinder: u32,
+    sectors: u32,
+    empty: u64,
+    offset: Angle,
+    track_skew: Angle,
+    cylinder_skew: Angle,
+    width: Angle,
+    /// Sectors of one place with spares, and how many of them hold blocks.
+    region: u64,
+    usable: u64,
+    /// Spares at the front of a region.
+    front: u64,
+    slips: Slips,
+    /// Sectors (or tracks) replaced, sorted, and what stands for them.
+    defects: Vec<(u64, u64)>,
+    defects_are_tracks: bool,
+    /// Slips move the start of all later tracks of the zone.
+    skewing: Vec<u64>,
+}
+
+/// What slipped sectors do to those behind them.
+#[derive(Clone, Debug)]
+enum Slips {
+    None,
+    /// They use the spares of their region.
+    InRegion(Vec<u64>),
+    /// They push everything in the zone on; positions among usable sectors.
+    ToEnd(Vec<u64>),
+    /// Whole tracks.
+    Tracks(Vec<u64>),
+}
+
+/// The map of a drive.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    zones: Vec<Zone>,
+    surfaces: u32,
+    order: Order,
+}
+
+impl Geometry {
+    /// Builds the map.
+    ///
+    /// # Errors
+    /// Where spares, slips or empty space leave nothing of a zone.
+    pub fn new(spec: &Spec) -> Result<Geometry, SpecError> {
+        let mut first = 0;
+        let mut zones = Vec::with_capacity(spec.zones.len());
+        for (at, zone) in spec.zones.iter().enumerate() {
+            let wrong = |right: String| SpecError { item: format!("zone {}", at + 1), right };
+            let built = build(spec, zone, first).map_err(wrong)?;
+            first = built.end;
+            zones.push(built);
+        }
+        Ok(Geometry { zones, surfaces: spec.surfaces, order: spec.order })
+    }
+
+    /// Blocks of the drive.
+    pub fn blocks(&self) -> u64 {
+        self.zones.last().map_or(0, |zone| zone.end)
+    }
+
+    /// Sectors on the tracks of a place.
+    pub fn sectors(&self, place: &Place) -> u32 {
+        self.zones[place.zone as usize].sectors
+    }
+
+    /// Where a block lies; the last one stands for those beyond the drive.
+    #[inline]
+    pub fn place(&self, block: u64) -> Place {
+        let block = block.min(self.blocks() - 1);
+        let at = self.zone(block);
+        let zone = &self.zones[at];
+        self.at(zone, at as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
+    }
+
+    /// At most `most` blocks from `first` on that lie behind each other on one track.
+    #[inline]
+    pub fn run(&self, first: u64, most: u32) -> Run {
+        let first = first.min(self.blocks() - 1);
+        let at = self.zone(first);
+        let zone = &self.zones[at];
+        let logical = first - zone.first + zone.empty;
+        let physical = zone.physical(logical);
+        let replaced = zone.replaced(physical);
+        let place = self.at(zone, at as u32, replaced);
+        if replaced != physical && !zone.defects_are_tracks {
+            return Run { place, blocks: 1, sectors: 1 };
+        }
+        let left = u64::from(zone.sectors - place.sector).min(zone.end - first);
+        let mut blocks = u64::from(most.max(1)).min(left);
+        if !zone.defects.is_empty() && !zone.defects_are_tracks {
+            let next = zone.defects.partition_point(|d| d.0 <= physical);
+            if let Some(defect) = zone.defects.get(next) {
+                blocks = blocks.min(defect.0 - physical);
+            }
+        }
+        let end_of_track = physical - u64::from(place.sector) + u64::from(zone.sectors);
+        let last = |blocks: u64| zone.physical(logical + blocks - 1);
+        let mut end = if zone.is_plain() { physical + blocks - 1 } else { last(blocks) };
+        if end >= end_of_track {
+            let (mut good, mut bad) = (1, blocks);
+            while bad - good > 1 {
+                let middle = good.midpoint(bad);
+                if last(middle) < end_of_track { good = middle } else { bad = middle }
+            }
+            blocks = good;
+            end = last(blocks);
+        }
+        Run { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
+    }
+
+    /// Position of the zone of a block that exists.
+    #[inline]
+    fn zone(&self, block: u64) -> usize {
+        // few zones: counting is quicker than searching
+        self.zones.iter().take_while(|zone| zone.end <= block).count()
+    }
+
+    #[inline]
+    fn at(&self, zone: &Zone, number: u32, physical: u64) -> Place {
+        // zones of drives larger than 2 TB count beyond 32 bits; their tracks do not
+        let track = physical / u64::from(zone.sectors);
+        let sector = (physical - track * u64::from(zone.sectors)) as u32;
+        let in_zone = track as u32 / self.surfaces;
+        let surface = track as u32 - in_zone * self.surfaces;
+        let cylinder = zone.cylinder + in_zone;
+        let down = match self.order {
+            Order::Up => false,
+            Order::SerpentineInZone => in_zone % 2 == 1,
+            Order::Serpentine => cylinder % 2 == 1,
+        };
+        let switches = u64::from(surface) + u64::from(self.surfaces - 1) * u64::from(in_zone);
+        let mut angle = zone
+            .offset
+            .wrapping_add(zone.track_skew.wrapping_mul(switches))
+            .wrapping_add(zone.cylinder_skew.wrapping_mul(u64::from(in_zone)))
+            .wrapping_add(zone.width.wrapping_mul(u64::from(sector)));
+        if !zone.skewing.is_empty() {
+            let start = (track / zone.tracks_of_region()) * zone.region;
+            let before = zone.skewing.partition_point(|slip| *slip < start);
+            angle = angle.wrapping_add(zone.width.wrapping_mul(before as u64));
+        }
+        let head = if down { self.surfaces - 1 - surface } else { surface };
+        Place { cylinder, head, sector, zone: number, angle }
+    }
+}
+
+impl Zone {
+    /// True where blocks of a track are its sectors without holes.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        matches!(self.slips, Slips::None | Slips::Tracks(_)) && self.region == self.usable
+    }
+
+    fn tracks_of_region(&self) -> u64 {
+        (self.region / u64::from(self.sectors)).max(1)
+    }
+
+    /// The sector (within the zone) of a logical one, slips and spares left out.
+    #[inline]
+    fn physical(&self, logical: u64) -> u64 {
+        let logical = match &self.slips {
+            Slips::ToEnd(slips) => logical + skipped(slips, logical),
+            Slips::Tracks(slips) => {
+                let sectors = u64::from(self.sectors);
+                return logical + skipped(slips, logical / sectors) * sectors;
+            }
+            _ => logical,
+        };
+        if self.region == self.usable {
+            return match &self.slips {
+                Slips::InRegion(slips) => logical + skipped(slips, logical),
+                _ => logical,
+            };
+        }
+        let region = logical / self.usable;
+        let within = region * self.region + self.front + (logical - region * self.usable);
+        match &self.slips {
+            Slips::InRegion(slips) => {
+                let from = slips.partition_point(|slip| *slip < region * self.region);
+                within + skipped(&slips[from..], within)
+            }
+            _ => within,
+        }
+    }
+
+    /// What stands for a sector.
+    #[inline]
+    fn replaced(&self, physical: u64) -> u64 {
+        if self.defects.is_empty() {
+            return physical;
+        }
+        let sectors = u64::from(self.sectors);
+        let key = if self.defects_are_tracks { physical / sectors } else { physical };
+        match self.defects.binary_search_by_key(&key, |d| d.0) {
+            Ok(at) if self.defects_are_tracks => self.defects[at].1 * sectors + physical % sectors,
+            Ok(at) => self.defects[at].1,
+            Err(_) => physical,
+        }
+    }
+}
+
+/// How many of the sorted slips come before the position that `logical` gets.
+#[inline]
+fn skipped(slips: &[u64], logical: u64) -> u64 {
+    // slip - its rank never falls, so that this is a binary search without a loop over them
+    let (mut low, mut high) = (0, slips.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if slips[middle] - middle as u64 <= logical { low = middle + 1 } else { high = middle }
+    }
+    low as u64
+}
+
+/// Sorted, each once, and each at least as large as its rank.
+fn sorted(mut slips: Vec<u64>) -> Vec<u64> {
+    slips.sort_unstable();
+    slips.dedup();
+    slips
+}
+
+/// How spares lie in a zone: sectors of one place that has them, how many of
+/// these are spares, and whether a zone ends with one such place at most.
+fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
+    match sparing {
+        Sparing::None => (all, 0, true),
+        Sparing::Tracks => (all, spares * sectors, true),
+        Sparing::Zone => (all, spares, true),
+        Sparing::Track => (sectors, spares, false),
+        Sparing::Cylinder { .. } => (cylinder, spares, false),
+        Sparing::Range(cylinders) => (cylinder * u64::from(cylinders.max(1)), spares, false),
+    }
+}
+
+fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
+    let sectors = u64::from(zone.sectors);
+    let cylinder = sectors * u64::from(spec.surfaces);
+    let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
+    let spares = u64::from(zone.spares);
+    let (region, spare, whole) = regions(spec.sparing, spares, sectors, cylinder, all);
+    if spare >= region {
+        return Err(format!("{spare} spare sectors in each {region}, which leaves none for blocks"));
+    }
+    let slips = sorted(zone.slips.clone());
+    let limit = if spec.sparing == Sparing::Tracks { all / sectors } else { all };
+    let replaced = zone.defects.iter().flat_map(|&(bad, good)| [bad, good]);
+    if let Some(beyond) = slips.iter().copied().chain(replaced).find(|s| *s >= limit) {
+        return Err(format!("a slip or defect at {beyond} of {limit}"));
+    }
+    let (front, to_end) = match spec.sparing {
+        Sparing::Cylinder { front, slips_to_end } => (if front { spares } else { 0 }, slips_to_end),
+        _ => (0, false),
+    };
+    // a region cut off by the zone's end has no spares of its own
+    let usable = if whole { all - spare } else { all - (all / region) * spare };
+    let pushed = if to_end { slips.len() as u64 } else { 0 };
+    let blocks = usable.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
+    let blocks = blocks.ok_or_else(|| format!("{} sectors empty at its front of {usable}", zone.empty))?;
+    let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
+    let plain = whole || spare == 0;
+    Ok(Zone {
+        first,
+        end: first + blocks,
+        cylinder: zone.first_cylinder,
+        sectors: zone.sectors,
+        empty: zone.empty,
+        offset: angle(zone.offset),
+        track_skew: angle(zone.track_skew),
+        cylinder_skew: angle(zone.cylinder_skew),
+        width: angle(1.0 / f64::from(zone.sectors)).max(1),
+        region: if plain { all } else { region },
+        usable: if plain { all } else { region - spare },
+        front,
+        skewing: if skews { slips.clone() } else { Vec::new() },
+        slips: match spec.sparing {
+            _ if slips.is_empty() => Slips::None,
+            Sparing::Tracks => Slips::Tracks(slips),
+            Sparing::Cylinder { .. } if to_end => Slips::ToEnd(among_usable(&slips, region, spare, front)),
+            _ => Slips::InRegion(slips),
+        },
+        defects_are_tracks: spec.sparing == Sparing::Tracks,
+        defects: defects(&zone.defects),
+    })
+}
+
+/// Sorted, each bad place once, without those that stand for themselves.
+fn defects(told: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut defects = told.to_vec();
+    defects.sort_unstable();
+    defects.dedup_by_key(|d| d.0);
+    defects.retain(|(bad, good)| bad != good);
+    defects
+}
+
+/// Positions of slips among the sectors that hold blocks.
+fn among_usable(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> {
+    let usable = region - spare;
+    let position = |slip: &u64| {
+        let within = (slip % region).checked_sub(front).filter(|w| *w < usable)?;
+        Some(slip / region * usable + within)
+    };
+    slips.iter().filter_map(position).collect()
+}

@@ -1,0 +1,224 @@
+//! The moving parts: where the arm is, when a sector passes under the head,
+//! and how long a transfer between disk and buffer takes.
+
+use super::SpecError;
+use super::geometry::{Angle, Geometry, Place};
+use super::spec::{Access, Spec};
+use crate::Ns;
+
+/// A turn is missed only when a sector's edge is past by more than this; times
+/// are rounded to nanoseconds.
+const TOLERANCE_NS: u64 = 4;
+
+/// Blocks of a write that are in the buffer before they go to the disk. One
+/// would do where the channel never falters; consecutive writes of measured
+/// drives miss their turn a little sooner than that.
+const RESERVE: u32 = 5;
+
+/// What never changes of a drive's moving parts; drives of one kind share it.
+#[derive(Clone, Debug)]
+pub(super) struct Mechanism {
+    pub geometry: Geometry,
+    seeks: Vec<u32>,
+    head_switch: Ns,
+    write_settle: Ns,
+    access: Access,
+    /// Angle of a nanosecond.
+    rate: Angle,
+    /// A turn, 2^-16 ns.
+    turn: u64,
+}
+
+/// Where the arm stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arm {
+    pub cylinder: u32,
+    pub head: u32,
+}
+
+/// A transfer between disk and buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passage {
+    pub end: Ns,
+    pub seek: Ns,
+    pub rotation: Ns,
+    pub transfer: Ns,
+    /// When the channel was done with it too (reads).
+    pub sent: Ns,
+    /// When the channel began.
+    pub sending: Ns,
+}
+
+/// How the channel takes blocks from the buffer, or brings them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    /// Time of a block.
+    pub block: Ns,
+    /// Reads: blocks in the buffer before it begins. At least one.
+    pub mark: u32,
+    /// Reads: time from then to the first block. Writes: when the first block begins to come.
+    pub from: Ns,
+    /// When the channel is free of others.
+    pub free: Ns,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+impl Mechanism {
+    pub fn new(spec: &Spec) -> Result<Mechanism, SpecError> {
+        let geometry = Geometry::new(spec)?;
+        let turn_ns = 60e9 / spec.rpm;
+        Ok(Mechanism {
+            geometry,
+            seeks: spec.seek.table(spec.cylinders)?,
+            head_switch: spec.head_switch,
+            write_settle: spec.write_settle,
+            access: spec.access,
+            rate: (18_446_744_073_709_551_616.0 / turn_ns).round() as u64,
+            turn: (turn_ns * 65536.0).round() as u64,
+        })
+    }
+
+    /// Time of the arm and of switching heads.
+    #[inline]
+    pub fn travel(&self, from: Arm, to: &Place, write: bool) -> Ns {
+        let distance = from.cylinder.abs_diff(to.cylinder);
+        let last = self.seeks.len() - 1;
+        let mut time = Ns::from(self.seeks[(distance as usize).min(last)]);
+        if from.head != to.head {
+            time = time.max(self.head_switch);
+        } else if distance == 0 {
+            return 0;
+        }
+        if write { time + self.write_settle } else { time }
+    }
+
+    /// From a moment until an angle is under the head.
+    #[inline]
+    pub fn wait(&self, now: Ns, angle: Angle) -> Ns {
+        if self.access != Access::Exact {
+            return if self.access == Access::HalfTurn { self.turn >> 17 } else { 0 };
+        }
+        let ahead = angle.wrapping_sub(now.wrapping_mul(self.rate));
+        if ahead > 0_u64.wrapping_sub(TOLERANCE_NS * self.rate) {
+            return 0;
+        }
+        self.time(ahead)
+    }
+
+    /// Time of an angle.
+    #[inline]
+    fn time(&self, angle: Angle) -> Ns {
+        (((u128::from(angle) * u128::from(self.turn)) >> 64) as u64 + 0x8000) >> 16
+    }
+
+    /// Time of so many sectors of a place's track.
+    #[inline]
+    pub fn span(&self, place: &Place, sectors: u32) -> Ns {
+        let on_track = u64::from(self.geometry.sectors(place));
+        ((u64::from(sectors) * self.turn) / on_track + 0x8000) >> 16
+    }
+
+    /// Time until a transfer at a place could begin, if the arm set out now.
+    #[inline]
+    pub fn positioning(&self, now: Ns, arm: Arm, place: &Place, write: bool) -> Ns {
+        if let Access::Constant(time) = self.access {
+            return time;
+        }
+        let travel = self.travel(arm, place, write);
+        travel + self.wait(now + travel, place.angle)
+    }
+
+    /// Reads blocks from a moment on, and sends them as they come.
+    #[inline]
+    pub fn read(&self, now: Ns, arm: &mut Arm, first: u64, stream: &Stream, on_arrival: bool) -> Passage {
+        let mut passage = Passage { end: now, ..Passage::default() };
+        let mut done = 0;
+        while done < stream.blocks {
+            let run = self.geometry.run(first + u64::from(done), stream.blocks - done);
+            let place = &run.place;
+            self.approach(&mut passage, arm, place, false);
+            let arrived = passage.end;
+            let span = self.span(place, run.sectors);
+            let wait = self.wait(arrived, place.angle);
+            let turn = self.turn >> 16;
+            if on_arrival && wait + span > turn {
+                // it lands within what it is to read, and takes a whole turn for all of it
+                passage.rotation += turn - span;
+                passage.end = arrived + turn;
+                passage.transfer += span;
+                Mechanism::send(&mut passage, stream, done, run.blocks, arrived + turn, 0);
+            } else {
+                let start = arrived + wait;
+                passage.rotation += wait;
+                passage.transfer += span;
+                passage.end = start + span;
+                Mechanism::send(&mut passage, stream, done, run.blocks, start, span);
+            }
+            done += run.blocks;
+        }
+        passage
+    }
+
+    /// Moves the arm.
+    #[inline]
+    fn approach(&self, passage: &mut Passage, arm: &mut Arm, place: &Place, write: bool) {
+        let travel = match self.access {
+            Access::Constant(time) => time,
+            _ => self.travel(*arm, place, write),
+        };
+        *arm = Arm { cylinder: place.cylinder, head: place.head };
+        passage.seek += travel;
+        passage.end += travel;
+    }
+
+    /// When the channel can be done with `blocks` blocks that come from `start` on.
+    #[inline]
+    fn send(passage: &mut Passage, stream: &Stream, done: u32, blocks: u32, start: Ns, span: Ns) {
+        if stream.mark > done && stream.mark <= done + blocks {
+            let ready = start + span * u64::from(stream.mark - done) / u64::from(blocks);
+            passage.sending = ready.max(stream.free) + stream.from;
+            passage.sent = passage.sending + u64::from(stream.blocks) * stream.block;
+        }
+        let last = start + span + u64::from(stream.blocks - done - blocks + 1) * stream.block;
+        let first = start + span / u64::from(blocks) + u64::from(stream.blocks - done) * stream.block;
+        passage.sent = passage.sent.max(last).max(first);
+    }
+
+    /// Writes blocks from a moment on, as they come over the channel.
+    #[inline]
+    pub fn write(&self, now: Ns, arm: &mut Arm, first: u64, stream: &Stream, on_arrival: bool, least: Ns) -> Passage {
+        let mut passage = Passage { end: now, ..Passage::default() };
+        let mut done = 0;
+        while done < stream.blocks {
+            let run = self.geometry.run(first + u64::from(done), stream.blocks - done);
+            let place = &run.place;
+            let before = passage.end;
+            self.approach(&mut passage, arm, place, true);
+            if done == 0 && passage.end < before + least {
+                passage.seek += before + least - passage.end;
+                passage.end = before + least;
+            }
+            let arrived = passage.end;
+            let span = self.span(place, run.sectors);
+            // it begins when no sector will have to wait for its data
+            let sector = span / u64::from(run.sectors);
+            let ahead = RESERVE.min(run.blocks);
+            let first_comes = stream.from + stream.block * u64::from(done + ahead);
+            let last_comes = stream.from + stream.block * u64::from(done + run.blocks);
+            let able = arrived.max(first_comes).max((last_comes + sector * u64::from(ahead)).saturating_sub(span));
+            let wait = self.wait(able, place.angle);
+            let turn = self.turn >> 16;
+            if on_arrival && wait + span > turn {
+                passage.rotation += able - arrived + turn - span;
+                passage.end = able + turn;
+            } else {
+                passage.rotation += able - arrived + wait;
+                passage.end = able + wait + span;
+            }
+            passage.transfer += span;
+            done += run.blocks;
+        }
+        passage
+    }
+}

@@ -1,0 +1,207 @@
+//! One mechanical drive at a time of its own: it is told a request and the
+//! moment at which it may begin, and says when it is done and where the time
+//! went. It looks neither at a clock nor ahead; what it does on its own
+//! (reading on, writing what it already reported) is worked out when the next
+//! request comes, so that a request costs a few divisions and no memory.
+
+mod ahead;
+mod cache;
+mod geometry;
+mod mechanism;
+mod queue;
+mod seek;
+mod serve;
+mod spec;
+
+use std::sync::Arc;
+
+pub use geometry::{Geometry, Place, Run};
+pub use queue::{Policy, Queue};
+pub use seek::{RootAndLine, Seek};
+pub use spec::{Access, CacheSpec, ChannelSpec, EarlyDisconnect, Order, Overheads, ReadAhead, Sparing, Spec, ZoneSpec};
+
+use crate::Ns;
+use crate::io::Io;
+use mechanism::Mechanism;
+use serve::State;
+
+/// What cannot be in a drive's description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{item}: {right}")]
+pub struct SpecError {
+    /// Which item.
+    pub item: String,
+    /// What it says, and what would be right.
+    pub right: String,
+}
+
+/// What the cache made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hit {
+    /// The disk had to be waited for.
+    Miss,
+    /// A read that was in the buffer as a whole.
+    Full,
+    /// A read whose first part was in the buffer, or was just being read.
+    Part,
+    /// A write that was reported before it was on the disk.
+    Early,
+}
+
+impl Hit {
+    /// All of them.
+    pub const ALL: [Hit; 4] = [Hit::Miss, Hit::Full, Hit::Part, Hit::Early];
+
+    /// `miss`, `hit`, `part` or `early`.
+    pub fn name(self) -> &'static str {
+        ["miss", "hit", "part", "early"][self as usize]
+    }
+}
+
+/// How a request was served. The parts add up to `done` minus the moment of
+/// the request, but for what overlaps: `other` is the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// When the host knows that it is done.
+    pub done: Ns,
+    /// Waiting for what the drive still did on its own.
+    pub waiting: Ns,
+    /// The drive's processor.
+    pub overhead: Ns,
+    /// Arm and head switches that were waited for.
+    pub seek: Ns,
+    /// Rotation that was waited for.
+    pub rotation: Ns,
+    /// Sectors passing under the head.
+    pub media: Ns,
+    /// The channel, as far as nothing else hid it.
+    pub channel: Ns,
+    /// When it took the channel for its data.
+    pub channel_from: Ns,
+    /// How long it needed it.
+    pub channel_for: Ns,
+    /// What the cache made of it.
+    pub hit: Hit,
+}
+
+impl Service {
+    /// Nothing yet.
+    fn of(hit: Hit) -> Service {
+        Service {
+            done: 0,
+            waiting: 0,
+            overhead: 0,
+            seek: 0,
+            rotation: 0,
+            media: 0,
+            channel: 0,
+            channel_from: 0,
+            channel_for: 0,
+            hit,
+        }
+    }
+}
+
+/// What never changes of a drive; drives of one kind share it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    name: String,
+    mechanism: Mechanism,
+    overheads: Overheads,
+    cache: CacheSpec,
+    channel: ChannelSpec,
+}
+
+impl Model {
+    /// Works out the tables of a drive.
+    ///
+    /// # Errors
+    /// Names what cannot be in the description.
+    pub fn new(spec: &Spec) -> Result<Model, SpecError> {
+        spec.check()?;
+        Ok(Model {
+            name: spec.name.clone(),
+            mechanism: Mechanism::new(spec)?,
+            overheads: spec.overheads,
+            cache: spec.cache,
+            channel: spec.channel,
+        })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Blocks of 512 bytes that it holds.
+    pub fn blocks(&self) -> u64 {
+        self.mechanism.geometry.blocks()
+    }
+
+    /// The part of a request that lies on the drive: at least one block, the
+    /// last one for what begins beyond it.
+    #[inline]
+    fn within(&self, io: &Io) -> Io {
+        let all = self.blocks();
+        let first = io.first.min(all - 1);
+        let blocks = u64::from(io.blocks.max(1)).min(all - first) as u32;
+        Io { first, blocks, write: io.write }
+    }
+
+    /// Its map.
+    pub fn geometry(&self) -> &Geometry {
+        &self.mechanism.geometry
+    }
+}
+
+/// A drive.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    model: Arc<Model>,
+    state: State,
+}
+
+impl Drive {
+    /// A drive at rest, its arm over the outermost track, its cache empty.
+    pub fn new(model: &Arc<Model>) -> Drive {
+        Drive { state: State::new(model), model: Arc::clone(model) }
+    }
+
+    /// What it is.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Serves a request that the drive takes up now; `now` never goes back.
+    /// The channel is its own.
+    #[inline]
+    pub fn start(&mut self, now: Ns, io: &Io) -> Service {
+        self.start_on(now, io, 0)
+    }
+
+    /// The same on a channel that others use until `channel_free`. When the
+    /// request holds the channel itself is told by [`Service::channel_from`]
+    /// and [`Service::channel_for`].
+    #[inline]
+    pub fn start_on(&mut self, now: Ns, io: &Io, channel_free: Ns) -> Service {
+        self.state.serve(&self.model, now, io, channel_free)
+    }
+
+    /// Where a request begins, for [`Drive::positioning`].
+    #[inline]
+    pub fn place(&self, io: &Io) -> Place {
+        self.model.mechanism.geometry.place(io.first)
+    }
+
+    /// Time until the first sector of a request could be under the head, if it
+    /// were taken up now; none for a read that the cache holds.
+    #[inline]
+    pub fn positioning(&self, now: Ns, io: &Io, place: &Place) -> Ns {
+        self.state.positioning(&self.model, now, io, place)
+    }
+
+    /// The cylinder that the arm stands over.
+    pub fn cylinder(&self) -> u32 {
+        self.state.cylinder()
+    }
+}

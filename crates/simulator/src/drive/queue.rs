@@ -1,0 +1,133 @@
+//! Requests that wait at a drive, and which of them is next.
+
+use std::collections::VecDeque;
+
+use super::{Drive, Place};
+use crate::Ns;
+use crate::io::Io;
+
+/// Which of the queued requests is served next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// In the order in which they came.
+    #[default]
+    FirstCome,
+    /// On in one direction while there is one there, then back (SCAN, as LOOK).
+    Elevator,
+    /// On in one direction, then from the other end again (C-LOOK).
+    CircularLook,
+    /// The one whose cylinder is nearest.
+    ShortestSeek,
+    /// The one whose first sector can be under the head soonest; what the cache
+    /// holds is there at once.
+    ShortestPositioning,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Policy; 5] =
+        [Policy::FirstCome, Policy::Elevator, Policy::CircularLook, Policy::ShortestSeek, Policy::ShortestPositioning];
+
+    /// `first-come`, `elevator`, `c-look`, `shortest-seek` or `shortest-positioning`.
+    pub fn name(self) -> &'static str {
+        ["first-come", "elevator", "c-look", "shortest-seek", "shortest-positioning"][self as usize]
+    }
+
+    /// The policy of this [`Policy::name`].
+    pub fn from_name(name: &str) -> Option<Policy> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+}
+
+/// A waiting request.
+#[derive(Clone, Copy, Debug)]
+struct Waiting<T> {
+    io: Io,
+    place: Place,
+    tag: T,
+}
+
+/// Requests that wait, each with the caller's tag. Its memory grows to the
+/// deepest it was, and no further.
+#[derive(Clone, Debug)]
+pub struct Queue<T> {
+    policy: Policy,
+    waiting: VecDeque<Waiting<T>>,
+    /// Where the last one taken ended; the sweeps go on from there.
+    at: u64,
+    up: bool,
+}
+
+impl<T: Copy> Queue<T> {
+    /// An empty queue.
+    pub fn new(policy: Policy) -> Queue<T> {
+        Queue { policy, waiting: VecDeque::new(), at: 0, up: true }
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True where none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Another one waits for `drive`.
+    #[inline]
+    pub fn push(&mut self, drive: &Drive, io: Io, tag: T) {
+        self.waiting.push_back(Waiting { io, place: drive.place(&io), tag });
+    }
+
+    /// Takes the next one, for a drive that is free now.
+    #[inline]
+    pub fn next(&mut self, now: Ns, drive: &Drive) -> Option<(Io, T)> {
+        let at = match self.policy {
+            _ if self.waiting.len() < 2 => 0,
+            Policy::FirstCome => 0,
+            Policy::Elevator => self.sweep(false),
+            Policy::CircularLook => self.sweep(true),
+            Policy::ShortestSeek => {
+                let cylinder = drive.cylinder();
+                self.least(|waiting| u64::from(waiting.place.cylinder.abs_diff(cylinder)))
+            }
+            Policy::ShortestPositioning => self.least(|waiting| drive.positioning(now, &waiting.io, &waiting.place)),
+        };
+        let next = self.waiting.remove(at)?;
+        self.at = next.io.first;
+        Some((next.io, next.tag))
+    }
+
+    /// Position of the one with the least cost, the one that came first of equals.
+    #[inline]
+    fn least(&self, cost: impl Fn(&Waiting<T>) -> u64) -> usize {
+        let mut best = (0, u64::MAX);
+        for (at, waiting) in self.waiting.iter().enumerate() {
+            let cost = cost(waiting);
+            if cost < best.1 {
+                best = (at, cost);
+            }
+        }
+        best.0
+    }
+
+    /// The nearest one in the direction of the sweep; where there is none, the
+    /// sweep turns round or begins again.
+    fn sweep(&mut self, circular: bool) -> usize {
+        let from = self.at;
+        let (up, down) = (
+            |w: &Waiting<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
+            |w: &Waiting<T>| if w.io.first <= from { from - w.io.first } else { u64::MAX },
+        );
+        let any_up = self.waiting.iter().any(|w| w.io.first >= from);
+        let any_down = self.waiting.iter().any(|w| w.io.first <= from);
+        if circular {
+            return if any_up { self.least(up) } else { self.least(|w| w.io.first) };
+        }
+        if (self.up && !any_up) || (!self.up && !any_down) {
+            self.up = !self.up;
+        }
+        if self.up { self.least(up) } else { self.least(down) }
+    }
+}

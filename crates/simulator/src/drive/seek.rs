@@ -1,0 +1,173 @@
+//! Time of the arm by distance, in all the ways in which it is told.
+
+use super::SpecError;
+
+/// How the time of the arm is told. Distances are cylinders, times
+/// milliseconds as in print.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seek {
+    /// Always the same.
+    Constant(f64),
+    /// Through three points: one cylinder, a third of the stroke, the full stroke.
+    Line {
+        /// One cylinder.
+        one: f64,
+        /// The average of random seeks, taken as a third of the stroke.
+        average: f64,
+        /// The full stroke.
+        full: f64,
+    },
+    /// Lee's curve through the same three: `a sqrt(d-1) + b (d-1) + c`.
+    Curve {
+        /// One cylinder.
+        one: f64,
+        /// The average of random seeks.
+        average: f64,
+        /// The full stroke.
+        full: f64,
+    },
+    /// Ruemmler and Wilkes (1994): a root for short seeks and a line for long ones.
+    RootAndLine(RootAndLine),
+    /// Measured points, straight between them.
+    Table(Vec<(u32, f64)>),
+}
+
+/// `short + root sqrt(d)` below `from` cylinders, `long + slope d` from there on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RootAndLine {
+    /// Where long seeks begin, cylinders.
+    pub from: f64,
+    /// Constant of short seeks.
+    pub short: f64,
+    /// Factor of the root.
+    pub root: f64,
+    /// Constant of long seeks.
+    pub long: f64,
+    /// For each cylinder of long seeks.
+    pub slope: f64,
+    /// Seeks of one cylinder, two, three and so on, where they were measured.
+    pub first: Vec<f64>,
+}
+
+impl Seek {
+    /// The time for each distance from 0 to `cylinders - 1`, nanoseconds.
+    ///
+    /// # Errors
+    /// When it gives a time below zero or above a minute, or a table is empty.
+    pub fn table(&self, cylinders: u32) -> Result<Vec<u32>, SpecError> {
+        if let Seek::Table(points) = self
+            && points.is_empty()
+        {
+            return Err(SpecError {
+                item: "seek curve".into(),
+                right: "no point, where at least one is needed".into(),
+            });
+        }
+        let mut times = Vec::with_capacity(cylinders as usize);
+        times.push(0);
+        let mut at = 0;
+        for distance in 1..cylinders {
+            let ms = match self {
+                Seek::Table(points) => {
+                    while at + 2 < points.len() && points[at + 1].0 <= distance {
+                        at += 1;
+                    }
+                    between(points, at, distance)
+                }
+                other => other.milliseconds(distance, cylinders),
+            };
+            if !(0.0..=4000.0).contains(&ms) {
+                let right = format!("{ms} ms for {distance} cylinders, where 0 to 4000 are possible");
+                return Err(SpecError { item: "seek curve".into(), right });
+            }
+            times.push((ms * 1e6).round() as u32);
+        }
+        Ok(times)
+    }
+
+    /// Time of a seek of at least one cylinder; tables are read by [`Seek::table`].
+    fn milliseconds(&self, distance: u32, cylinders: u32) -> f64 {
+        let (d, all) = (f64::from(distance), f64::from(cylinders));
+        match self {
+            Seek::Constant(ms) => *ms,
+            Seek::Line { one, average, full } => {
+                let third = all / 3.0;
+                if d <= third {
+                    one + (average - one) * (d - 1.0) / (third - 1.0).max(1.0)
+                } else {
+                    average + (full - average) * (d - third) / (all - third).max(1.0)
+                }
+            }
+            // Lee and Katz (1993), as given in DiskSim's manual, "Lee's Seek Equation"
+            Seek::Curve { one, average, full } => {
+                let a = (15.0 * average - 10.0 * one - 5.0 * full) / (3.0 * all.sqrt());
+                let b = (7.0 * one - 15.0 * average + 8.0 * full) / (3.0 * all);
+                a * (d - 1.0).sqrt() + b * (d - 1.0) + one
+            }
+            Seek::RootAndLine(seek) => match seek.first.get(distance as usize - 1) {
+                Some(ms) => *ms,
+                None if d < seek.from => seek.short + seek.root * d.sqrt(),
+                None => seek.long + seek.slope * d,
+            },
+            Seek::Table(_) => f64::NAN,
+        }
+    }
+}
+
+/// Straight between the points at and after `at`, and on beyond the last two.
+/// Before the first point there is a constant.
+fn between(points: &[(u32, f64)], at: usize, distance: u32) -> f64 {
+    let (d0, t0) = points[at];
+    match points.get(at + 1) {
+        Some(&(d1, t1)) if distance > d0 => t0 + (t1 - t0) * f64::from(distance - d0) / f64::from(d1 - d0),
+        _ => t0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_straight_between_its_points_and_beyond() {
+        let seek = Seek::Table(vec![(1, 1.2), (2, 1.5), (5, 4.5), (10, 9.5)]);
+        let times = seek.table(13).expect("possible");
+        assert_eq!(times[..3], [0, 1_200_000, 1_500_000]);
+        assert_eq!(times[3], 2_500_000);
+        assert_eq!(times[7], 6_500_000);
+        assert_eq!(times[12], 11_500_000);
+    }
+
+    #[test]
+    fn lees_curve_meets_its_points() {
+        let seek = Seek::Curve { one: 2.0, average: 8.0, full: 16.0 };
+        let times = seek.table(9001).expect("possible");
+        assert_eq!(times[1], 2_000_000);
+        // at the full stroke the two fractions add up to (full - one)
+        assert!((f64::from(times[9000]) / 1e6 - 16.0).abs() < 0.01, "{}", times[9000]);
+    }
+
+    /// simulation.md: HP 97560, 3.45 + 0.597 sqrt(d) below 616 cylinders, 10.84 + 0.012 d above.
+    #[test]
+    fn root_and_line() {
+        let parts = RootAndLine { from: 616.0, short: 3.45, root: 0.597, long: 10.84, slope: 0.012, first: vec![2.5] };
+        let times = Seek::RootAndLine(parts).table(2000).expect("possible");
+        assert_eq!(times[1], 2_500_000);
+        assert_eq!(times[100], 9_420_000);
+        assert_eq!(times[1000], 22_840_000);
+    }
+
+    #[test]
+    fn a_line_meets_its_three_points() {
+        let times = Seek::Line { one: 1.0, average: 5.0, full: 9.0 }.table(301).expect("possible");
+        assert_eq!(times[1], 1_000_000);
+        assert!((f64::from(times[100]) - 5e6).abs() < 2e4 && (f64::from(times[300]) - 9e6).abs() < 3e4);
+    }
+
+    #[test]
+    fn impossible_times_are_refused() {
+        assert!(Seek::Constant(-1.0).table(3).is_err());
+        assert!(Seek::Constant(f64::NAN).table(3).is_err());
+        assert!(Seek::Table(Vec::new()).table(3).is_err());
+    }
+}

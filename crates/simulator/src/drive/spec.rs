@@ -1,0 +1,293 @@
+//! What a mechanical drive is made of, as data: what a parameter file or a
+//! catalogue says, before anything is computed from it.
+
+use super::SpecError;
+use super::seek::Seek;
+use crate::Ns;
+
+/// A mechanical drive. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// What it is called.
+    pub name: String,
+    /// Recording surfaces.
+    pub surfaces: u32,
+    /// Cylinders.
+    pub cylinders: u32,
+    /// Turns a minute.
+    pub rpm: f64,
+    /// In which order tracks are numbered.
+    pub order: Order,
+    /// Where spare sectors lie.
+    pub sparing: Sparing,
+    /// Zones, outermost first, without holes in the numbering of blocks.
+    pub zones: Vec<ZoneSpec>,
+    /// Time of the arm by distance.
+    pub seek: Seek,
+    /// Switching to another head of the same cylinder.
+    pub head_switch: Ns,
+    /// What a write waits longer than a read, after a seek or a switch.
+    pub write_settle: Ns,
+    /// Whether the moment of rotation is followed.
+    pub access: Access,
+    /// What the drive's processor takes.
+    pub overheads: Overheads,
+    /// Buffer and cache.
+    pub cache: CacheSpec,
+    /// How fast blocks move to the host.
+    pub channel: ChannelSpec,
+    /// Which of its queued requests is next.
+    pub policy: super::Policy,
+}
+
+/// Numbering of tracks over surfaces and cylinders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All surfaces of a cylinder from the first on, then the next cylinder.
+    Up,
+    /// Up in the even cylinders of each zone and down in the odd ones.
+    SerpentineInZone,
+    /// Up in even cylinders and down in odd ones.
+    Serpentine,
+}
+
+/// Where spares lie, and what happens to the sectors that were found bad
+/// before the drive was sold (slips).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sparing {
+    /// No spares.
+    None,
+    /// Whole tracks at the end of a zone; slips and defects are numbers of tracks.
+    Tracks,
+    /// Sectors at the end of each track.
+    Track,
+    /// Sectors of each cylinder.
+    Cylinder {
+        /// At its front, not its end.
+        front: bool,
+        /// Slips do not use them but push everything behind them on.
+        slips_to_end: bool,
+    },
+    /// Sectors at the end of so many cylinders.
+    Range(u32),
+    /// Sectors at the end of each zone.
+    Zone,
+}
+
+/// One zone. Angles are revolutions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZoneSpec {
+    /// First cylinder.
+    pub first_cylinder: u32,
+    /// Last cylinder.
+    pub last_cylinder: u32,
+    /// Sectors on a track.
+    pub sectors: u32,
+    /// Where the first sector of the zone lies.
+    pub offset: f64,
+    /// From the end of a track to the start of the next in the same cylinder.
+    pub track_skew: f64,
+    /// The same from a cylinder to the next.
+    pub cylinder_skew: f64,
+    /// Sectors at its front that hold no blocks.
+    pub empty: u64,
+    /// Spares of each place that has them, sectors (or tracks).
+    pub spares: u32,
+    /// Bad sectors (or tracks) left out, numbered within the zone.
+    pub slips: Vec<u64>,
+    /// Bad sectors (or tracks), and what stands for them, numbered within the zone.
+    pub defects: Vec<(u64, u64)>,
+}
+
+/// How the time to a sector is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Seek and the true angle of the disk.
+    Exact,
+    /// Seek and half a turn.
+    HalfTurn,
+    /// Always the same.
+    Constant(Ns),
+}
+
+/// Times of the drive's processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// Read that hits, after a read and after a write.
+    pub read_hit: [Ns; 2],
+    /// Read that misses, after a read and after a write.
+    pub read_miss: [Ns; 2],
+    /// Write that is reported before it is on the disk, after a read and after a write.
+    pub write_hit: [Ns; 2],
+    /// Write that is reported when it is on the disk, after a read and after a write.
+    pub write_miss: [Ns; 2],
+    /// At the end of a read.
+    pub read_done: Ns,
+    /// At the end of a write.
+    pub write_done: Ns,
+    /// Before data move over the channel.
+    pub prepare: Ns,
+    /// Taking the channel again for the first time.
+    pub reselect: Ns,
+    /// Taking it again later.
+    pub reselect_again: Ns,
+    /// Some drives leave the channel between a write's command and its data.
+    pub early_disconnect: Option<EarlyDisconnect>,
+    /// A write elsewhere than behind the last one waits so long at least.
+    pub least_seek: Ns,
+}
+
+/// Times of a write that leaves the channel before its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlyDisconnect {
+    /// The command, in the place of the write's overhead.
+    pub command: Ns,
+    /// Leaving.
+    pub disconnect: Ns,
+    /// Until the channel is asked for again.
+    pub pause: Ns,
+    /// From the command to the start of the arm.
+    pub seek: Ns,
+}
+
+/// How far a drive reads on after a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Not at all.
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// Until the segment is full.
+    Segment,
+    /// To the end of the next track, behind a read that goes on where a late one
+    /// ended or that is on the track behind it.
+    NextTrack,
+}
+
+/// Buffer and cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheSpec {
+    /// Segments; none is no cache.
+    pub segments: u32,
+    /// Blocks of one.
+    pub segment_blocks: u32,
+    /// Segments that writes may use.
+    pub write_segments: u32,
+    /// One segment serves writes and nothing else.
+    pub separate_write: bool,
+    /// Data stay after they were sent, and serve reads.
+    pub keeps: bool,
+    /// What was written serves reads.
+    pub serves_written: bool,
+    /// Reading on.
+    pub ahead: ReadAhead,
+    /// Blocks read on before anything else is done.
+    pub least_ahead: u32,
+    /// Most blocks read on.
+    pub most_ahead: u32,
+    /// What is read on may push the read's own data out.
+    pub ahead_over_read: bool,
+    /// A hit starts reading on again.
+    pub ahead_on_hit: bool,
+    /// A read of the very block that is being read on waits for it.
+    pub almost_hits: bool,
+    /// Sectors before the wanted ones are kept as they pass.
+    pub keeps_passing: bool,
+    /// Reading on ends within a sector, not at its end.
+    pub stops_in_sector: bool,
+    /// Share of a read that must be in the buffer before the channel is taken.
+    pub read_mark: f64,
+    /// The share is of the request, not of a segment.
+    pub mark_of_request: bool,
+    /// Writes are reported before they are on the disk.
+    pub reports_early: bool,
+    /// Reads a track from wherever the head lands.
+    pub read_on_arrival: bool,
+    /// Writes a track from wherever the head lands.
+    pub write_on_arrival: bool,
+}
+
+impl CacheSpec {
+    /// No cache: a buffer of one block that keeps nothing.
+    pub fn none() -> CacheSpec {
+        CacheSpec {
+            segments: 0,
+            segment_blocks: 1,
+            write_segments: 1,
+            separate_write: false,
+            keeps: false,
+            serves_written: false,
+            ahead: ReadAhead::None,
+            least_ahead: 0,
+            most_ahead: 0,
+            ahead_over_read: false,
+            ahead_on_hit: false,
+            almost_hits: false,
+            keeps_passing: false,
+            stops_in_sector: false,
+            read_mark: 0.0,
+            mark_of_request: true,
+            reports_early: false,
+            read_on_arrival: false,
+            write_on_arrival: false,
+        }
+    }
+}
+
+/// How fast blocks move over the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// A block to the host.
+    pub read_block: Ns,
+    /// A block from the host.
+    pub write_block: Ns,
+    /// The channel is kept from command to end.
+    pub never_leaves: bool,
+}
+
+impl Spec {
+    /// Looks for what cannot be.
+    ///
+    /// # Errors
+    /// Names the item and what would be right.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), right });
+        if self.surfaces == 0 || self.surfaces > 1024 {
+            return wrong("surfaces", format!("{} where 1 to 1024 are possible", self.surfaces));
+        }
+        if self.cylinders == 0 || self.cylinders > 2_000_000 {
+            return wrong("cylinders", format!("{} where 1 to 2 million are possible", self.cylinders));
+        }
+        if !(self.rpm >= 1.0 && self.rpm <= 1e6) {
+            return wrong("rotation speed", format!("{} where 1 to 1,000,000 a minute are possible", self.rpm));
+        }
+        if self.zones.is_empty() {
+            return wrong("zones", "none, where a drive has at least one".into());
+        }
+        if self.cache.segments > 4096 {
+            return wrong("segments", format!("{} where 4096 are the most", self.cache.segments));
+        }
+        let mut after = 0;
+        for (at, zone) in self.zones.iter().enumerate() {
+            let item = format!("zone {}", at + 1);
+            if zone.first_cylinder < after || zone.last_cylinder < zone.first_cylinder {
+                let right = format!(
+                    "cylinders {} to {}, where they begin at {after} or later and end after they begin",
+                    zone.first_cylinder, zone.last_cylinder
+                );
+                return wrong(&item, right);
+            }
+            if zone.last_cylinder >= self.cylinders {
+                let right = format!("ends at cylinder {} of a drive of {}", zone.last_cylinder, self.cylinders);
+                return wrong(&item, right);
+            }
+            if zone.sectors == 0 || zone.sectors > 1_000_000 {
+                return wrong(&item, format!("{} sectors a track where 1 to 1,000,000 are possible", zone.sectors));
+            }
+            after = zone.last_cylinder + 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Replays a measured trace on a drive, and says how far its distribution of
+//! response times is from the measured one.
+//!
+//! A trace of this kind is closed at depth one: each request was issued when
+//! the one before it was done and a pause had passed. The replay keeps the
+//! pauses, not the moments.
+
+use std::sync::Arc;
+
+use crate::Ns;
+use crate::drive::{Drive, Hit, Model, Service};
+use crate::io::Io;
+
+/// A measured request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// What was asked.
+    pub io: Io,
+    /// How long it took.
+    pub response: Ns,
+    /// From its end to the next request.
+    pub pause: Ns,
+}
+
+/// Sums of one sort of requests, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// How many.
+    pub requests: u64,
+    /// Measured responses, added up.
+    pub measured_s: f64,
+    /// Predicted ones.
+    pub predicted_s: f64,
+}
+
+impl Part {
+    fn add(&mut self, measured: Ns, predicted: Ns) {
+        self.requests += 1;
+        self.measured_s += seconds(measured);
+        self.predicted_s += seconds(predicted);
+    }
+}
+
+/// Where the predicted time went, seconds added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Where {
+    /// Waiting for what the drive did on its own.
+    pub waiting_s: f64,
+    /// The drive's processor.
+    pub overhead_s: f64,
+    /// Arm and head switches.
+    pub seek_s: f64,
+    /// Rotation.
+    pub rotation_s: f64,
+    /// Sectors under the head.
+    pub media_s: f64,
+    /// The channel, where nothing hid it.
+    pub channel_s: f64,
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, Default)]
+pub struct Replay {
+    /// Measured responses, in the order of the trace.
+    pub measured: Vec<Ns>,
+    /// Predicted ones.
+    pub predicted: Vec<Ns>,
+    /// Reads.
+    pub reads: Part,
+    /// Writes.
+    pub writes: Part,
+    /// By what the model's cache made of them, in the order of [`Hit::ALL`].
+    pub by_hit: [Part; 4],
+    /// Where the time went.
+    pub spent: Where,
+}
+
+fn seconds(time: Ns) -> f64 {
+    time as f64 / 1e9
+}
+
+impl Replay {
+    /// Replays requests on a drive at rest.
+    pub fn run(model: &Arc<Model>, requests: impl IntoIterator<Item = Measured>) -> Replay {
+        let mut drive = Drive::new(model);
+        let mut replay = Replay::default();
+        let mut now = 0;
+        for request in requests {
+            let service = drive.start(now, &request.io);
+            replay.add(&request, &service, service.done - now);
+            now = service.done + request.pause;
+        }
+        replay
+    }
+
+    fn add(&mut self, request: &Measured, service: &Service, predicted: Ns) {
+        self.measured.push(request.response);
+        self.predicted.push(predicted);
+        let sort = if request.io.write { &mut self.writes } else { &mut self.reads };
+        sort.add(request.response, predicted);
+        self.by_hit[service.hit as usize].add(request.response, predicted);
+        let spent = &mut self.spent;
+        spent.waiting_s += seconds(service.waiting);
+        spent.overhead_s += seconds(service.overhead);
+        spent.seek_s += seconds(service.seek);
+        spent.rotation_s += seconds(service.rotation);
+        spent.media_s += seconds(service.media);
+        spent.channel_s += seconds(service.channel);
+    }
+
+    /// Mean of the measured responses, seconds; none without requests.
+    pub fn measured_mean_s(&self) -> Option<f64> {
+        mean(&self.measured)
+    }
+
+    /// Mean of the predicted ones, seconds.
+    pub fn predicted_mean_s(&self) -> Option<f64> {
+        mean(&self.predicted)
+    }
+
+    /// How far the two distributions are apart, seconds.
+    pub fn demerit_s(&self) -> Option<f64> {
+        demerit_s(&self.measured, &self.predicted)
+    }
+}
+
+fn mean(times: &[Ns]) -> Option<f64> {
+    let sum: f64 = times.iter().map(|t| *t as f64).sum();
+    (!times.is_empty()).then(|| sum / times.len() as f64 / 1e9)
+}
+
+/// Hits that are wanted before a time is taken from them.
+const HITS: usize = 20;
+
+/// The time of a block on the channel of the machine that was measured, of
+/// reads and of writes, nanoseconds: for traces whose drive does not tell it.
+/// It is taken from requests that the drive's cache answered, which wait for
+/// nothing else but the drive's processor: the median of what they took beyond
+/// that, by block. `model` is the drive with a channel that takes no time.
+/// Writes without such requests are taken as fast as reads; none with fewer
+/// than twenty such reads.
+pub fn block_time(model: &Arc<Model>, requests: &[Measured]) -> Option<(Ns, Ns)> {
+    let mut drive = Drive::new(model);
+    let mut found = [Vec::new(), Vec::new()];
+    let mut now = 0;
+    for request in requests {
+        let service = drive.start(now, &request.io);
+        let predicted = service.done - now;
+        if matches!(service.hit, Hit::Full | Hit::Early) && service.waiting == 0 && request.response > predicted {
+            let blocks = u64::from(request.io.blocks.max(1));
+            found[usize::from(request.io.write)].push((request.response - predicted) / blocks);
+        }
+        now = service.done + request.pause;
+    }
+    let [reads, writes] = found.map(|mut times| {
+        let middle = times.len() / 2;
+        (times.len() >= HITS).then(|| *times.select_nth_unstable(middle).1)
+    });
+    reads.map(|read| (read, writes.unwrap_or(read)))
+}
+
+/// The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive
+/// modeling" (IEEE Computer, March 1994): the root mean square of the
+/// horizontal distance between two cumulative distributions, seconds. With as
+/// many requests in both that is the distance between the sorted times, one by
+/// one. None without requests, or with different numbers of them.
+pub fn demerit_s(measured: &[Ns], predicted: &[Ns]) -> Option<f64> {
+    if measured.is_empty() || measured.len() != predicted.len() {
+        return None;
+    }
+    let sorted = |times: &[Ns]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        times
+    };
+    let squares =
+        sorted(measured).iter().zip(sorted(predicted)).map(|(m, p)| seconds(m.abs_diff(p)).powi(2)).sum::<f64>();
+    Some((squares / measured.len() as f64).sqrt())
+}

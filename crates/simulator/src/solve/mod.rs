@@ -1,0 +1,11 @@
+//! Queues in closed form and by mean value analysis: what needs microseconds
+//! where a simulation needs seconds. Times are seconds, rates a second; what
+//! has no steady state (an open queue at or beyond its capacity) is `None`.
+
+mod closed;
+mod fork_join;
+mod open;
+
+pub use closed::{Center, Network, Solution, bounds, exact, machine_repairman, schweitzer};
+pub use fork_join::{fork_join, fork_join_empty, fork_join_two, harmonic};
+pub use open::{Queue, erlang_c, md1, mg1, mm1, mmc};

@@ -1,0 +1,125 @@
+//! Open queues: jobs come from outside, at a rate that the queue does not change.
+
+/// Steady state of a queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Queue {
+    /// Share of each server's time at work.
+    pub utilisation: f64,
+    /// Mean time from coming to done, s.
+    pub response_s: f64,
+    /// Mean time before service, s.
+    pub wait_s: f64,
+    /// Mean number of jobs waiting and in service.
+    pub jobs: f64,
+}
+
+/// From the mean wait (Little's law gives the rest).
+fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<Queue> {
+    let (utilisation, response_s) = (arrivals_per_s * service_s / servers, wait_s + service_s);
+    let valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
+    valid.then_some(Queue { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
+}
+
+/// M/M/1: random arrivals, exponential service, one server. R = S / (1 - rho)
+/// (Kleinrock, Queueing Systems 1, 1975, 3.2).
+///
+/// ```
+/// use diskwright_simulator::solve::mm1;
+/// // 80 requests a second of 10 ms each: 80 % busy, 50 ms, four at a time
+/// let queue = mm1(80.0, 0.010).unwrap();
+/// assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs - 4.0).abs() < 1e-9);
+/// assert_eq!(mm1(100.0, 0.010), None);
+/// ```
+pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
+    mg1(arrivals_per_s, service_s, 1.0)
+}
+
+/// M/G/1: random arrivals, any service of this mean and squared coefficient of
+/// variation, one server (Pollaczek 1930, Khinchin 1932):
+/// R = S + lambda E[S²] / (2 (1 - rho)), with E[S²] = S² (1 + cv²).
+///
+/// ```
+/// use diskwright_simulator::solve::mg1;
+/// // half of M/M/1's wait where service is always the same: 10 + 40/2 ms
+/// assert!((mg1(80.0, 0.010, 0.0).unwrap().response_s - 0.030).abs() < 1e-12);
+/// ```
+pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<Queue> {
+    let rho = arrivals_per_s * service_s;
+    let square = service_s * service_s * (1.0 + service_cv2);
+    queue(arrivals_per_s, service_s, 1.0, arrivals_per_s * square / (2.0 * (1.0 - rho)))
+}
+
+/// M/D/1: as M/M/1 with service that is always the same.
+pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<Queue> {
+    mg1(arrivals_per_s, service_s, 0.0)
+}
+
+/// M/M/c: `servers` equal servers with one queue (Erlang 1917; Kleinrock 1, 3.5).
+///
+/// ```
+/// use diskwright_simulator::solve::mmc;
+/// // two servers, 3 a second, 0.5 s each: 75 % busy, R = S / (1 - rho²) = 8/7 s
+/// assert!((mmc(3.0, 0.5, 2).unwrap().response_s - 8.0 / 7.0).abs() < 1e-12);
+/// ```
+pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<Queue> {
+    let servers = servers.max(1);
+    let load = arrivals_per_s * service_s;
+    let waits = erlang_c(load, servers)?;
+    let wait_s = waits * service_s / (f64::from(servers) - load);
+    queue(arrivals_per_s, service_s, f64::from(servers), wait_s)
+}
+
+/// Erlang's C: the share of jobs that have to wait at `servers` servers under
+/// a load of `erlangs` (arrivals times service). `None` at capacity and beyond.
+///
+/// Computed by the recurrence of Erlang's B, which stays exact for any number
+/// of servers.
+pub fn erlang_c(erlangs: f64, servers: u32) -> Option<f64> {
+    let c = f64::from(servers);
+    if !(erlangs >= 0.0 && erlangs < c) {
+        return None;
+    }
+    let blocked = (1..=servers).fold(1.0, |b, k| erlangs * b / (f64::from(k) + erlangs * b));
+    Some(blocked / (1.0 - erlangs / c * (1.0 - blocked)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn special_cases_agree() {
+        for rho in [0.1, 0.5, 0.9, 0.99] {
+            let (one, same) = (mm1(rho, 1.0).unwrap(), mmc(rho, 1.0, 1).unwrap());
+            near(one.response_s, 1.0 / (1.0 - rho));
+            near(same.response_s, one.response_s);
+            near(same.utilisation, rho);
+            near(md1(rho, 1.0).unwrap().wait_s, one.wait_s / 2.0);
+            near(mg1(rho, 1.0, 1.0).unwrap().jobs, rho / (1.0 - rho));
+        }
+    }
+
+    #[test]
+    fn erlangs_tables() {
+        // two servers: C = 2 rho² / (1 + rho)
+        near(erlang_c(1.5, 2).unwrap(), 2.0 * 0.5625 / 1.75);
+        // c = 5, 4 erlangs: 0.5541 in Erlang's table
+        assert!((erlang_c(4.0, 5).unwrap() - 0.5541).abs() < 5e-5);
+        assert_eq!(erlang_c(5.0, 5), None);
+        assert!(erlang_c(900.0, 1000).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn what_has_no_steady_state_has_no_answer() {
+        for (arrivals, service) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, f64::NAN)]
+        {
+            assert_eq!(mm1(arrivals, service), None, "{arrivals} {service}");
+            assert_eq!(mmc(arrivals, service, 1), None, "{arrivals} {service}");
+        }
+        assert_eq!(mm1(0.0, 0.5).unwrap().response_s, 0.5);
+    }
+}

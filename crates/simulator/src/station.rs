@@ -1,0 +1,198 @@
+//! A station: a number of equal servers with one queue before them, first come
+//! first served, and what there is to count of it. It knows no clock: its
+//! owner tells it what happens when, and schedules what it answers.
+
+use std::collections::VecDeque;
+
+use crate::Ns;
+
+/// What is to be done at a station.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Whose it is; the station does not look at it.
+    pub id: u32,
+    /// When it came.
+    pub arrived: Ns,
+    /// How long a server needs for it.
+    pub service: Ns,
+}
+
+/// Time integrals of a station from the beginning. Differences of two moments
+/// ([`Totals::since`]) are a sample: everything that can be said of a stretch
+/// of time follows from them with the right weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Time that went by, ns.
+    pub elapsed_ns: u64,
+    /// Time of all servers at work, added up, ns.
+    pub service_ns: u128,
+    /// Time with at least one server at work, ns.
+    pub busy_ns: u64,
+    /// Integral of the number of jobs waiting and in service, job ns.
+    pub queue_ns: u128,
+    /// Jobs that came.
+    pub arrived: u64,
+    /// Jobs done.
+    pub completed: u64,
+    /// Sum of the times from coming to done, of those done, ns.
+    pub response_ns: u128,
+    /// Sum of the squares of those times, s².
+    pub response_squares_s2: f64,
+}
+
+impl Totals {
+    /// What was added since an earlier moment.
+    pub fn since(&self, earlier: &Totals) -> Totals {
+        Totals {
+            elapsed_ns: self.elapsed_ns - earlier.elapsed_ns,
+            service_ns: self.service_ns - earlier.service_ns,
+            busy_ns: self.busy_ns - earlier.busy_ns,
+            queue_ns: self.queue_ns - earlier.queue_ns,
+            arrived: self.arrived - earlier.arrived,
+            completed: self.completed - earlier.completed,
+            response_ns: self.response_ns - earlier.response_ns,
+            response_squares_s2: self.response_squares_s2 - earlier.response_squares_s2,
+        }
+    }
+
+    /// Mean number of servers at work; NaN where no time went by.
+    pub fn utilisation(&self) -> f64 {
+        self.service_ns as f64 / self.elapsed_ns as f64
+    }
+
+    /// Share of time with a server at work; NaN where no time went by.
+    pub fn busy(&self) -> f64 {
+        self.busy_ns as f64 / self.elapsed_ns as f64
+    }
+
+    /// Mean number of jobs waiting and in service; NaN where no time went by.
+    pub fn queue(&self) -> f64 {
+        self.queue_ns as f64 / self.elapsed_ns as f64
+    }
+
+    /// Jobs done a second; NaN where no time went by.
+    pub fn throughput_per_s(&self) -> f64 {
+        self.completed as f64 / (self.elapsed_ns as f64 * 1e-9)
+    }
+
+    /// Mean time from coming to done, s; NaN where nothing was done.
+    pub fn response_s(&self) -> f64 {
+        self.response_ns as f64 * 1e-9 / self.completed as f64
+    }
+
+    /// Standard deviation of that time, s; NaN where nothing was done.
+    pub fn response_deviation_s(&self) -> f64 {
+        let mean = self.response_s();
+        (self.response_squares_s2 / self.completed as f64 - mean * mean).max(0.0).sqrt()
+    }
+}
+
+/// Servers and the queue before them.
+#[derive(Clone, Debug)]
+pub struct Station {
+    servers: u32,
+    working: u32,
+    waiting: VecDeque<Job>,
+    totals: Totals,
+}
+
+impl Station {
+    /// A station of at least one server.
+    pub fn new(servers: u32) -> Station {
+        Station { servers: servers.max(1), working: 0, waiting: VecDeque::new(), totals: Totals::default() }
+    }
+
+    /// Jobs waiting and in service.
+    pub fn queue(&self) -> usize {
+        self.waiting.len() + self.working as usize
+    }
+
+    /// The integrals up to a moment.
+    pub fn totals(&mut self, now: Ns) -> Totals {
+        self.advance(now);
+        self.totals
+    }
+
+    /// A job comes. Where a server is free it starts at once: its end.
+    #[must_use = "the end of service is to be scheduled"]
+    #[inline]
+    pub fn arrive(&mut self, now: Ns, job: Job) -> Option<Ns> {
+        self.advance(now);
+        self.totals.arrived += 1;
+        if self.working == self.servers {
+            self.waiting.push_back(job);
+            return None;
+        }
+        self.working += 1;
+        Some(now.saturating_add(job.service))
+    }
+
+    /// A job is done. The one that starts in its place, where one waits, and its end.
+    #[must_use = "the end of service is to be scheduled"]
+    #[inline]
+    pub fn complete(&mut self, now: Ns, job: &Job) -> Option<(Ns, Job)> {
+        self.advance(now);
+        let response = now.saturating_sub(job.arrived);
+        self.totals.completed += 1;
+        self.totals.response_ns += u128::from(response);
+        let seconds = response as f64 * 1e-9;
+        self.totals.response_squares_s2 += seconds * seconds;
+        let Some(next) = self.waiting.pop_front() else {
+            self.working = self.working.saturating_sub(1);
+            return None;
+        };
+        Some((now.saturating_add(next.service), next))
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Ns) {
+        let step = now.saturating_sub(self.totals.elapsed_ns);
+        if step > 0 {
+            self.totals.elapsed_ns = now;
+            self.totals.service_ns += u128::from(step) * u128::from(self.working);
+            self.totals.busy_ns += if self.working > 0 { step } else { 0 };
+            self.totals.queue_ns += u128::from(step) * self.queue() as u128;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_by_hand() {
+        let mut station = Station::new(1);
+        let job = |id, arrived| Job { id, arrived, service: 100 };
+        assert_eq!(station.arrive(0, job(1, 0)), Some(100));
+        assert_eq!(station.arrive(40, job(2, 40)), None);
+        assert_eq!(station.queue(), 2);
+        assert_eq!(station.complete(100, &job(1, 0)), Some((200, job(2, 40))));
+        assert_eq!(station.complete(200, &job(2, 40)), None);
+        let totals = station.totals(400);
+        // two jobs at 40 to 100, one at 0 to 40 and 100 to 200
+        assert_eq!((totals.elapsed_ns, totals.busy_ns, totals.service_ns), (400, 200, 200));
+        assert_eq!((totals.queue_ns, totals.arrived, totals.completed), (260, 2, 2));
+        assert_eq!(totals.response_ns, 100 + 160);
+        assert_eq!((totals.busy(), totals.queue(), totals.response_s()), (0.5, 0.65, 130e-9));
+        assert!((totals.response_deviation_s() - 30e-9).abs() < 1e-12);
+        // Little's law: what was there is what came times how long it stayed
+        assert!((totals.queue() - totals.throughput_per_s() * totals.response_s()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn servers_work_side_by_side_and_stretches_add_up() {
+        let mut station = Station::new(2);
+        let job = |id| Job { id, arrived: 0, service: 10 };
+        assert_eq!((station.arrive(0, job(1)), station.arrive(0, job(2))), (Some(10), Some(10)));
+        assert_eq!(station.arrive(0, job(3)), None);
+        let first = station.totals(5);
+        assert_eq!((first.utilisation(), first.busy(), first.queue()), (2.0, 1.0, 3.0));
+        assert_eq!(station.complete(10, &job(1)), Some((20, job(3))));
+        assert_eq!(station.complete(10, &job(2)), None);
+        assert_eq!(station.complete(20, &job(3)), None);
+        let rest = station.totals(20).since(&first);
+        assert_eq!((rest.elapsed_ns, rest.service_ns, rest.queue_ns, rest.completed), (15, 20, 25, 3));
+        assert!(Totals::default().queue().is_nan() && Totals::default().response_s().is_nan());
+    }
+}

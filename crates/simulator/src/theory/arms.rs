@@ -1,0 +1,88 @@
+//! How far arms move and how long platters turn, as shares of the stroke and
+//! of a turn.
+
+/// Mean way of the nearest of `arms` arms to a random place, as a share of the
+/// stroke, all arms independent and anywhere: (n + 3) / (2 (n + 1) (n + 2)).
+/// 1/3 for one arm, 5/24 for two (Bitton and Gray, "Disk shadowing", VLDB
+/// 1988, who round it to 1 / (2 n + 1)).
+///
+/// For a place x in the left half, an arm is farther than d with the chance
+/// 1 - 2 d up to d = x and 1 - x - d from there; the n-th power, integrated over
+/// d and x, is the mean.
+///
+/// Arms that are always chosen by distance do not stay anywhere: with reads
+/// alone each keeps to its half, and the nearer of two moves 0.162 of the stroke
+/// (`tests/arrays.rs`). Every write brings them together again.
+///
+/// ```
+/// use diskwright_simulator::theory::nearest_arm;
+/// assert!((nearest_arm(2) - 5.0 / 24.0).abs() < 1e-15);
+/// ```
+pub fn nearest_arm(arms: u32) -> f64 {
+    let n = f64::from(arms.max(1));
+    (n + 3.0) / (2.0 * (n + 1.0) * (n + 2.0))
+}
+
+/// Mean way of the farthest of them: what a write to all copies waits for.
+/// 3/4 - 1 / (n + 1) + 1 / (2 (n + 1) (n + 2)); 1/3 for one arm, 11/24 for two.
+///
+/// ```
+/// use diskwright_simulator::theory::farthest_arm;
+/// assert!((farthest_arm(2) - 11.0 / 24.0).abs() < 1e-15);
+/// ```
+pub fn farthest_arm(arms: u32) -> f64 {
+    let n = f64::from(arms.max(1));
+    0.75 - 1.0 / (n + 1.0) + 1.0 / (2.0 * (n + 1.0) * (n + 2.0))
+}
+
+/// Mean share of a turn that the slowest of `drives` waits whose platters turn
+/// independently: n / (n + 1); 1/2 for one, as for synchronised ones.
+pub fn slowest_rotation(drives: u32) -> f64 {
+    let n = f64::from(drives.max(1));
+    n / (n + 1.0)
+}
+
+/// Mean rotational latency at so many turns a minute, s: half a turn (doc 000).
+///
+/// ```
+/// use diskwright_simulator::theory::rotational_latency_s;
+/// // W3: 4.17 ms at 7200
+/// assert!((rotational_latency_s(7200.0) * 1e3 - 4.17).abs() < 0.005);
+/// ```
+pub fn rotational_latency_s(turns_per_minute: f64) -> f64 {
+    30.0 / turns_per_minute
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Dice;
+
+    use super::*;
+
+    #[test]
+    fn arms_thrown_at_random_agree() {
+        let mut dice = Dice::new(3, 0);
+        const THROWS: u32 = 400_000;
+        for arms in 1..=5 {
+            let (mut near, mut far, mut turn) = (0.0, 0.0, 0.0);
+            for _ in 0..THROWS {
+                let place = dice.share();
+                let (mut least, mut most, mut slowest) = (1.0f64, 0.0f64, 0.0f64);
+                for _ in 0..arms {
+                    let way = (dice.share() - place).abs();
+                    (least, most, slowest) = (least.min(way), most.max(way), slowest.max(dice.share()));
+                }
+                near += least;
+                far += most;
+                turn += slowest;
+            }
+            let close = |sum: f64, expected: f64| {
+                let found = sum / f64::from(THROWS);
+                assert!((found - expected).abs() < 0.002, "{arms}: {found} {expected}");
+            };
+            close(near, nearest_arm(arms));
+            close(far, farthest_arm(arms));
+            close(turn, slowest_rotation(arms));
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Address mapping of all levels, and the figures that textbooks and the
+//! source documents give for capacities and I/Os.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::arrays_of;
+use diskwright_base::Dice;
+use diskwright_simulator::array::*;
+use diskwright_simulator::theory::nearest_arm;
+
+/// Each block of data lies where `map` says, once for each copy, nothing lies
+/// on top of anything else, and `place` is the inverse.
+fn is_a_bijection(array: &Array) {
+    let most = array.blocks() + 20;
+    let index = |member: u16, block: u64| (u64::from(member) * most + block) as usize;
+    let mut held = vec![Place::Unused; index(array.members(), 0)];
+    for block in 0..array.blocks() {
+        for copy in 0..array.copies() {
+            let piece = array.map(block, 1, copy).expect("inside");
+            assert_eq!(piece.blocks, 1);
+            let place = &mut held[index(piece.member, piece.block)];
+            assert_eq!(*place, Place::Unused, "{array:?}: {block} copy {copy}");
+            *place = Place::Data { block, copy };
+        }
+        assert_eq!(array.map(block, 1, array.copies()), None);
+    }
+    assert_eq!(array.map(array.blocks(), 1, 0), None);
+    let mut parity = HashMap::new();
+    for member in 0..array.members() {
+        for block in 0..most {
+            let found = array.place(member, block);
+            let data = held[index(member, block)];
+            if let Place::Parity { parity: j, row } = found {
+                assert_eq!(data, Place::Unused, "{array:?}: member {member} block {block}");
+                *parity.entry((row, j)).or_insert(0) += 1;
+            } else {
+                assert_eq!(found, data, "{array:?}: member {member} block {block}");
+            }
+        }
+    }
+    // every row has each parity once, over a whole unit
+    assert!(parity.values().all(|blocks| *blocks == array.unit_blocks()));
+    if array.parities() > 0 {
+        let rows = array.blocks() / array.row_blocks();
+        assert_eq!(parity.len() as u64, rows * u64::from(array.parities()));
+    }
+}
+
+#[test]
+fn every_mapping_is_a_bijection() {
+    let mut arrays = 0;
+    for members in 1..=14 {
+        for (unit, rows) in [(1, 17), (2, 7), (3, 30), (8, 5), (16, 13)] {
+            for array in arrays_of(members, unit, rows) {
+                is_a_bijection(&array);
+                arrays += 1;
+            }
+        }
+    }
+    assert!(arrays > 2000, "{arrays}");
+}
+
+#[test]
+fn long_pieces_are_as_their_blocks() {
+    for array in [5, 6, 8].into_iter().flat_map(|members| arrays_of(members, 4, 9)) {
+        for block in 0..array.blocks() {
+            let piece = array.map(block, 1000, 0).expect("inside");
+            for at in 0..piece.blocks {
+                let one = array.map(block + at, 1, 0).expect("inside");
+                assert_eq!((one.member, one.block), (piece.member, piece.block + at));
+            }
+            if let Some(next) = array.map(block + piece.blocks, 1, 0) {
+                let behind = next.member == piece.member && next.block == piece.block + piece.blocks;
+                assert!(!behind || piece.blocks == array.unit_blocks() - block % array.unit_blocks(), "{array:?}");
+            }
+        }
+    }
+}
+
+/// The rows of small arrays as `drivers/md/raid10.c` computes them.
+#[test]
+fn copies_lie_where_md_puts_them() {
+    let draw = |members: u16, layout, rows: u64| {
+        let layout = Some(layout);
+        let description = Description { layout, ..Description::new(Level::Raid10, members, rows, 1) };
+        let array = Array::new(&description).expect("valid");
+        let unit = |member, row| match array.place(member, row) {
+            Place::Data { block, .. } => block.to_string(),
+            _ => "-".to_owned(),
+        };
+        let line = |row| (0..members).map(|m| unit(m, row)).collect::<Vec<_>>().join(" ");
+        (0..rows).map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(draw(4, Layout::Near, 2), ["0 0 1 1", "2 2 3 3"]);
+    assert_eq!(draw(3, Layout::Near, 3), ["0 0 1", "1 2 2", "3 3 -"]);
+    assert_eq!(draw(4, Layout::Offset, 4), ["0 1 2 3", "3 0 1 2", "4 5 6 7", "7 4 5 6"]);
+    assert_eq!(draw(4, Layout::Far, 4), ["0 1 2 3", "4 5 6 7", "3 0 1 2", "7 4 5 6"]);
+}
+
+#[test]
+fn capacities() {
+    for level in Level::ALL {
+        let [members, usable] = level.info().example;
+        let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("the example");
+        assert_eq!(array.blocks(), u64::from(usable) << 20, "{level}");
+    }
+    let gigabytes = |level, members, size: u64| {
+        let array = Array::new(&Description::new(level, members, size * 1_000_000_000 / 512, 1)).expect("valid");
+        (array.blocks() as f64 * 512.0 / 1e9).round()
+    };
+    // W12: a controller of fourteen drives of 2 or 4 GB; W16: ten of 4 GB in RAID 5; W26: twelve of 9 GB in RAID 10
+    assert_eq!((gigabytes(Level::Raid0, 14, 2), gigabytes(Level::Raid0, 14, 4)), (28.0, 56.0));
+    assert_eq!(gigabytes(Level::Raid5, 10, 4), 36.0);
+    assert_eq!(gigabytes(Level::Raid10, 12, 9), 54.0);
+    // unequal members: linear holds all of them, the others count the least
+    let unequal = |level| {
+        let members = vec![1000, 3000, 2000];
+        let description = Description { members, ..Description::new(level, 0, 0, 10) };
+        Array::new(&description).expect("valid").blocks()
+    };
+    assert_eq!((unequal(Level::Linear), unequal(Level::Raid5), unequal(Level::Raid1)), (6000, 2000, 1000));
+}
+
+#[test]
+fn what_survives() {
+    let array = |level, members, layout| {
+        let description = Description { layout, ..Description::new(level, members, 1000, 8) };
+        Array::new(&description).expect("valid")
+    };
+    let survives = |array: &Array, failed: &[u16]| array.survives(failed.iter().copied().collect());
+    let raid10 = array(Level::Raid10, 4, None);
+    assert!(survives(&raid10, &[0, 2]) && survives(&raid10, &[1, 3]) && !survives(&raid10, &[0, 1]));
+    // a mirror of stripe sets {0, 1} and {2, 3}: a set with a failed member is out
+    let raid01 = array(Level::Raid01, 4, None);
+    assert!(survives(&raid01, &[0, 1]) && !survives(&raid01, &[0, 2]) && !survives(&raid01, &[0, 3]));
+    assert_eq!(raid01.out_of_service(Members::NONE.with(1)), [0, 1].into_iter().collect());
+    let far = array(Level::Raid10, 5, Some(Layout::Far));
+    assert!(survives(&far, &[0, 2]) && !survives(&far, &[4, 0]));
+    let mirror = array(Level::Raid1, 3, None);
+    assert!(survives(&mirror, &[0, 1]) && !survives(&mirror, &[0, 1, 2]));
+    for (level, most) in
+        [(Level::Linear, 0), (Level::Raid0, 0), (Level::Raid5, 1), (Level::Raid6, 2), (Level::Raid7, 3)]
+    {
+        let array = array(level, 7, None);
+        assert!(array.survives((0..most).collect()) && !array.survives((0..=most).collect()), "{level}");
+    }
+}
+
+fn plan_with(level: Level, members: u16, write_by: WriteBy, request: Request) -> Plan {
+    let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
+    let mut plan = Plan::new();
+    Planner::new(array, Policy { write_by, ..Policy::default() }).plan(request, &mut plan);
+    plan
+}
+
+#[test]
+fn textbook_factors_come_out_of_plans() {
+    for level in Level::ALL {
+        for members in level.info().members_least.max(2)..=14 {
+            if level == Level::Raid01 && members % 2 == 1 {
+                continue;
+            }
+            // a small write that reads what it overwrites, and a small read
+            let write = plan_with(level, members, WriteBy::ReadModifyWrite, Request::write(16, 8)).ios();
+            assert_eq!(write as f64, level.small_write_factor(members), "{level} of {members}");
+            let read = plan_with(level, members, WriteBy::Fewest, Request::read(16, 8)).ios();
+            assert_eq!(read as f64, level.read_factor(members), "{level} of {members}");
+            // a write of whole rows reads nothing
+            let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
+            let row = array.row_blocks().min(1 << 20) as u32;
+            let full = plan_with(level, members, WriteBy::Fewest, Request::write(0, row));
+            let factor = full.blocks() as f64 / f64::from(row);
+            assert!(full.reads.is_empty() && full.after.is_empty(), "{level} of {members}");
+            assert!((factor - level.full_stripe_factor(members)).abs() < 1e-9, "{level} of {members}: {factor}");
+        }
+    }
+    let ios = |level, members, by| plan_with(level, members, by, Request::write(0, 8)).ios();
+    assert_eq!(ios(Level::Raid5, 8, WriteBy::Fewest), 4);
+    assert_eq!(ios(Level::Raid6, 8, WriteBy::Fewest), 6);
+    assert_eq!(ios(Level::Raid1, 2, WriteBy::Fewest), 2);
+    // three members: reading the one other data unit is fewer
+    assert_eq!(ios(Level::Raid5, 3, WriteBy::Fewest), 3);
+    assert_eq!(ios(Level::Raid5, 8, WriteBy::Reconstruct), 6 + 2);
+}
+
+#[test]
+fn loads_of_doc_002_come_out_of_plans() {
+    // W13, W14 and W17: plans of as many small reads and writes, over the members
+    let load = |level, members: u16, reads: u64, writes: u64| {
+        let array = Array::new(&Description::new(level, members, 1 << 20, 128)).expect("valid");
+        let policy = Policy { write_by: WriteBy::ReadModifyWrite, ..Policy::default() };
+        let (mut planner, mut plan, mut dice) = (Planner::new(array, policy), Plan::new(), Dice::new(2, 0));
+        let mut ios = 0;
+        for at in 0..reads + writes {
+            let block = dice.below(planner.array().blocks() / 8) * 8;
+            let request = Request { write: at >= reads, ..Request::read(block, 8) };
+            planner.plan(request, &mut plan);
+            ios += plan.ios();
+        }
+        ios as f64 / f64::from(members)
+    };
+    assert_eq!(load(Level::Raid5, 3, 126, 73).round(), 139.0);
+    assert_eq!(load(Level::Raid5, 10, 147, 117), 61.5);
+    assert_eq!(load(Level::Raid1, 2, 100, 50), 100.0);
+}
+
+#[test]
+fn writes_choose_by_fewest_ios() {
+    let unit = 128;
+    let ios = |units: u32, by| {
+        let plan = plan_with(Level::Raid5, 8, by, Request::write(0, units * unit));
+        (plan.reads.len(), plan.writes.len(), plan.after.len())
+    };
+    // seven data units: writing u of them reads u + 1 (old data and parity), or 7 - u others
+    for units in 1..=7 {
+        let modify = units as usize + 1;
+        let others = 7 - units as usize;
+        let (reads, now, after) = ios(units, WriteBy::Fewest);
+        assert_eq!(reads, modify.min(others), "{units}");
+        assert_eq!(now + after, units as usize + 1);
+        assert_eq!(now > 0, units == 7, "only the whole row waits for nothing");
+    }
+    // whatever the level and the request, no way takes fewer
+    let mut dice = Dice::new(3, 1);
+    for (level, members) in [(Level::Raid4, 5), (Level::Raid5, 6), (Level::Raid6, 8), (Level::Raid7, 11)] {
+        for _ in 0..300 {
+            let request = Request::write(dice.below(4000), 1 + dice.below(1500) as u32);
+            let ios = |by| plan_with(level, members, by, request).ios();
+            let least = ios(WriteBy::ReadModifyWrite).min(ios(WriteBy::Reconstruct));
+            assert!(ios(WriteBy::Fewest) <= least, "{level} of {members}: {request:?}");
+        }
+    }
+    assert_eq!(ios(5, WriteBy::ReadModifyWrite), (6, 0, 6));
+    assert_eq!(ios(2, WriteBy::Reconstruct), (5, 0, 3));
+    assert_eq!(ios(7, WriteBy::ReadModifyWrite), (0, 8, 0));
+}
+
+#[test]
+fn parity_work_is_counted() {
+    let work = |level, units: u32, by| plan_with(level, 8, by, Request::write(0, units * 128)).work;
+    // old data out and new data in: twice the blocks, for P and for Q
+    assert_eq!(work(Level::Raid5, 1, WriteBy::Fewest), Work { xor_blocks: 256, galois_blocks: 0 });
+    assert_eq!(work(Level::Raid6, 1, WriteBy::Fewest), Work { xor_blocks: 256, galois_blocks: 256 });
+    // whole rows: k - 1 XORs, k multiplications
+    assert_eq!(work(Level::Raid5, 7, WriteBy::Fewest), Work { xor_blocks: 6 * 128, galois_blocks: 0 });
+    assert_eq!(work(Level::Raid6, 6, WriteBy::Fewest), Work { xor_blocks: 5 * 128, galois_blocks: 6 * 128 });
+    assert_eq!(work(Level::Raid7, 5, WriteBy::Fewest), Work { xor_blocks: 4 * 128, galois_blocks: 10 * 128 });
+    assert_eq!(work(Level::Raid10, 4, WriteBy::Fewest), Work::default());
+}
+
+#[test]
+fn long_requests_are_joined_to_one_io_a_member() {
+    let raid0 = plan_with(Level::Raid0, 4, WriteBy::Fewest, Request::read(0, 16 * 128));
+    assert_eq!(raid0.reads.len(), 4);
+    assert!(raid0.reads.iter().all(|io| io.blocks == 4 * 128));
+    let raid5 = plan_with(Level::Raid5, 4, WriteBy::Fewest, Request::write(0, 12 * 128));
+    assert_eq!((raid5.writes.len(), raid5.blocks()), (4, 16 * 128));
+    let array = Array::new(&Description::new(Level::Raid0, 4, 1 << 20, 128)).expect("valid");
+    let mut plan = Plan::new();
+    Planner::new(array, Policy { join: false, ..Policy::default() }).plan(Request::read(0, 16 * 128), &mut plan);
+    assert_eq!(plan.reads.len(), 16);
+}
+
+fn mirror(members: u16, read_from: ReadFrom) -> Planner {
+    let array = Array::new(&Description::new(Level::Raid1, members, 1 << 20, 0)).expect("valid");
+    Planner::new(array, Policy { read_from, ..Policy::default() })
+}
+
+#[test]
+fn mirrors_choose_their_copy() {
+    let mut plan = Plan::new();
+    let mut members = |planner: &mut Planner, requests: &[(u64, u32)]| {
+        let mut chosen = Vec::new();
+        for (block, who) in requests {
+            planner.plan(Request { who: *who, ..Request::read(*block, 8) }, &mut plan);
+            chosen.push(plan.reads[0].member);
+        }
+        chosen
+    };
+    let same = [(0, 7); 4];
+    assert_eq!(members(&mut mirror(3, ReadFrom::RoundRobin), &same), [0, 1, 2, 0]);
+    assert_eq!(members(&mut mirror(2, ReadFrom::Primary), &same), [0, 0, 0, 0]);
+    // btrfs: the process id modulo the copies
+    assert_eq!(members(&mut mirror(2, ReadFrom::Process), &[(0, 6), (0, 7), (5, 7), (9, 8)]), [0, 1, 1, 0]);
+    let mut nearest = mirror(2, ReadFrom::Nearest);
+    nearest.moved(0, 1000);
+    nearest.moved(1, 90_000);
+    // each arm stays in its part
+    assert_eq!(members(&mut nearest, &[(2000, 0), (80_000, 0), (1500, 0), (100_000, 0)]), [0, 1, 0, 1]);
+    let mut busy = mirror(2, ReadFrom::LeastBusy);
+    busy.pending(0, 3);
+    busy.pending(1, 2);
+    assert_eq!(members(&mut busy, &[(0, 0)]), [1]);
+    // who has failed is passed over, whatever the policy
+    for policy in [ReadFrom::RoundRobin, ReadFrom::Nearest, ReadFrom::Process, ReadFrom::Primary, ReadFrom::LeastBusy] {
+        let mut planner = mirror(3, policy);
+        assert!(planner.set_state(State::failed([0, 2])));
+        assert_eq!(members(&mut planner, &[(0, 0), (0, 1), (9, 2)]), [1, 1, 1], "{policy:?}");
+    }
+}
+
+#[test]
+fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
+    // reads anywhere, two copies, the nearer arm goes: arms no longer stand anywhere, but each in its half
+    let mut planner = mirror(2, ReadFrom::Nearest);
+    let blocks = planner.array().blocks();
+    let (mut plan, mut dice) = (Plan::new(), Dice::new(12, 0));
+    let (mut at, mut way) = ([0u64; 2], 0.0);
+    const READS: u32 = 200_000;
+    for _ in 0..READS {
+        planner.plan(Request::read(dice.below(blocks), 1), &mut plan);
+        let io = plan.reads[0];
+        way += at[usize::from(io.member)].abs_diff(io.block) as f64;
+        at[usize::from(io.member)] = io.block + 1;
+    }
+    let share = way / f64::from(READS) / blocks as f64;
+    assert!((share - 0.162).abs() < 0.003 && share < nearest_arm(2), "{share}");
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_member() {
+    let mut spares = Spares::new(4, 1);
+    assert_eq!((spares.device(2), spares.left()), (Some(2), 1));
+    assert_eq!(spares.replace(2), Some(4));
+    assert_eq!((spares.device(2), spares.device(3), spares.left()), (Some(4), Some(3), 0));
+    assert_eq!((spares.replace(1), spares.device(1)), (None, Some(1)));
+    assert_eq!((spares.replace(9), spares.device(9)), (None, None));
+    // 1 MB steps at 10 MB/s are 100 ms apart
+    assert_eq!((pause_ns(1_000_000, 10e6), pause_ns(1_000_000, 0.0)), (100_000_000, 0));
+}
+
+#[test]
+fn a_plan_is_a_buffer_to_be_used_again() {
+    for level in Level::ALL {
+        let array = Array::new(&Description::new(level, 8, 1 << 20, 64)).expect("valid");
+        let most = array.blocks() - 4096;
+        let (mut planner, mut plan, mut dice) = (Planner::new(array, Policy::default()), Plan::new(), Dice::new(4, 4));
+        let mut rooms = Vec::new();
+        for round in 0..2 {
+            for _ in 0..3000 {
+                let request = Request::read(dice.below(most), 1 + dice.below(4096) as u32);
+                planner.plan(Request { write: dice.chance(0.5), ..request }, &mut plan);
+            }
+            let lists = [&plan.reads, &plan.writes, &plan.after];
+            rooms.push(lists.map(|list| (list.as_ptr(), list.capacity())));
+            // the second round has nothing larger than the first
+            dice = Dice::new(4, 4);
+            assert_eq!(rooms[0], rooms[round], "{level}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The reader of DiskSim's drive files, on files of our own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diskwright_simulator::diskspecs::{self, Diskspecs, DiskspecsError};
+use diskwright_simulator::drive::{Access, Model, Order, Policy, ReadAhead, Seek, Sparing};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives");
+
+fn from_disk(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| e.to_string())
+}
+
+fn fixture() -> Diskspecs {
+    let file = format!("{FOLDER}/disk7200.diskspecs");
+    let text = from_disk(&file).expect("fixture");
+    diskspecs::read(&file, &text, &from_disk).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn a_drive_with_its_model_and_curve() {
+    let Diskspecs { spec, notes, channel_is_told } = fixture();
+    assert_eq!((spec.name.as_str(), spec.surfaces, spec.cylinders), ("DISK7200", 5, 5000));
+    assert_eq!((spec.zones.len(), spec.sparing, spec.order), (10, Sparing::Range(5), Order::Up));
+    assert_eq!((spec.access, spec.policy), (Access::Exact, Policy::ShortestPositioning));
+    assert_eq!((spec.head_switch, spec.write_settle), (1_000_000, 300_000));
+    assert_eq!((spec.channel.read_block, channel_is_told), (51_200, true));
+    assert_eq!(spec.overheads.read_miss, [400_000, 500_000]);
+    assert_eq!((spec.cache.ahead, spec.cache.segment_blocks), (ReadAhead::Segment, 256));
+    assert!(matches!(&spec.seek, Seek::Table(points) if points.len() == 29 && points[1] == (2, 2.269)));
+    // the zone's own skew, in sectors of 190
+    assert_eq!((spec.zones[0].track_skew * 190.0).round(), 28.0);
+    // ten zones of 500 cylinders: each its sectors without 60 spares for five cylinders
+    let sectors: u64 = [190, 184, 178, 170, 162, 154, 146, 138, 130, 120].iter().map(|s| s * 5 * 500).sum();
+    let model = Model::new(&spec).expect("possible");
+    assert_eq!(model.blocks(), sectors - 1000 * 60 - 1000);
+    assert!(notes.iter().any(|n| n.contains("Read completion overhead")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("0 blocks are told")), "{notes:?}");
+}
+
+/// A drive in one text.
+const SMALL: &str = "\
+disksim_disk SMALL {
+  Model = dm_disk M {
+    Number of data surfaces = 2,
+    Number of cylinders = 20,
+    Layout Model = dm_layout_g1 {
+      LBN-to-PBN mapping scheme = 1,
+      Sparing scheme used = 1,
+      Skew units = revolutions,
+      Zones = [ dm_layout_g1_zone { First cylinder number = 0, Last cylinder number = 19,
+        Blocks per track = 50, Offset of first block = 0.25, Skew for track switch = 0.1,
+        Number of spares = 2, slips = [3], defects = [ 5, 39 ] } ]
+    },
+    Mechanical Model = dm_mech_g1 {
+      Access time type = averageRotation,
+      Seek type = linear,
+      Single cylinder seek time = 1.0, Average seek time = 5.0, Full strobe seek time = 9.0,
+      Head switch time = 0.5,
+      Rotation speed (in rpms) = 5400
+    }
+  },
+  Bulk sector transfer time = 0,
+  Number of buffer segments = 1,
+  Segment size (in blks) = 64
+}
+";
+
+fn read(text: &str, files: &[(&str, &str)]) -> Result<Diskspecs, DiskspecsError> {
+    let files: BTreeMap<String, String> = files.iter().map(|(n, t)| ((*n).to_owned(), (*t).to_owned())).collect();
+    diskspecs::read("dir/a.diskspecs", text, &|path: &str| {
+        files.get(path).cloned().ok_or_else(|| "no such file".to_owned())
+    })
+}
+
+#[test]
+fn one_text_and_revolutions() {
+    let Diskspecs { spec, channel_is_told, .. } = read(SMALL, &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((spec.order, spec.sparing), (Order::SerpentineInZone, Sparing::Tracks));
+    assert_eq!((spec.zones[0].offset, spec.zones[0].track_skew), (0.25, 0.1));
+    assert_eq!((spec.zones[0].slips.as_slice(), spec.zones[0].defects.as_slice()), (&[3][..], &[(5, 39)][..]));
+    assert_eq!((spec.access, channel_is_told), (Access::HalfTurn, false));
+    assert_eq!(spec.seek, Seek::Line { one: 1.0, average: 5.0, full: 9.0 });
+    assert_eq!(Model::new(&spec).expect("possible").blocks(), (40 - 2) * 50);
+}
+
+#[test]
+fn a_whole_parameter_file_tells_the_bus() {
+    let parv = "
+disksim_bus BUS0 { type = 1, Read block transfer time = 0.0, Write block transfer time = 0.0 }
+disksim_bus BUS1 { type = 1, Read block transfer time = 0.1, Write block transfer time = 0.12 }
+source a.diskspecs
+instantiate [ bus0 ] as BUS0
+instantiate [ bus1 ] as BUS1
+instantiate [ d0, d1 ] as SMALL
+topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_ctlr c0 [ disksim_bus bus1 [ disksim_disk d0 [] ] ] ] ]
+";
+    let found = read(parv, &[("dir/a.diskspecs", SMALL)]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((found.spec.channel.read_block, found.spec.channel.write_block), (100_000, 120_000));
+    assert!(found.channel_is_told);
+}
+
+#[test]
+fn all_kinds_of_seeks() {
+    let with = |seek: &str| {
+        let from = SMALL.find("Seek type").expect("there");
+        let to = SMALL.find("Head switch").expect("there");
+        let text = format!("{}{seek}\n{}", &SMALL[..from], &SMALL[to..]);
+        let curve = "Seek distances measured: 2\n1, 1.5\n10, 4.5\n";
+        read(&text, &[("dir/s.seek", curve)]).map(|d| Arc::new(d.spec))
+    };
+    let hpl = "HPL seek equation values = [ 6, 3.0, 0.5, 4.0, 0.1, -1 ],";
+    let ten = "First ten seek times = [ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ],";
+    let cases = [
+        ("Seek type = constant, Constant seek time = 3.5,".to_owned(), 4, 3.5),
+        ("Seek type = extracted, Full seek curve = s.seek,".to_owned(), 4, 2.5),
+        (format!("Seek type = hpl, {hpl}"), 4, 4.0),
+        (format!("Seek type = hpl, {hpl}"), 10, 5.0),
+        (format!("Seek type = hplplus10, {hpl} {ten}"), 4, 4.0),
+        (format!("Seek type = hplplus10, {hpl} {ten}"), 15, 5.5),
+    ];
+    for (text, distance, ms) in cases {
+        let spec = with(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let times = spec.seek.table(spec.cylinders).expect("possible");
+        assert!((f64::from(times[distance]) / 1e6 - ms).abs() < 1e-6, "{text}: {}", times[distance]);
+    }
+}
+
+/// What is replaced in the small drive, by what, the line of the error and a part of it.
+const BROKEN: &[(&str, &str, usize, &str)] = &[
+    ("disksim_disk SMALL", "disksim_bus SMALL", 1, "no `disksim_disk"),
+    ("Number of data surfaces = 2", "Number of data surfaces = two", 3, "where a number belongs"),
+    ("Number of data surfaces = 2", "Number of data surfaces = 0", 3, "1 to 1024"),
+    ("Number of data surfaces = 2", "Number of data surfaces = 1.5", 3, "a whole number"),
+    ("Number of cylinders = 20", "Number of cylinders = 10", 2, "ends at cylinder 19 of a drive of 10"),
+    ("Number of cylinders = 20", "Number of cilinders = 20", 2, "no `Number of cylinders`"),
+    ("Number of cylinders = 20,", "Number of cylinders = 20, Number of heads = 3,", 4, "no parameter of `dm_disk`"),
+    ("Sparing scheme used = 1", "Sparing scheme used = 11", 7, "0 to 10"),
+    ("dm_layout_g1 {", "dm_layout_g9 {", 5, "`dm_layout_g1` and `dm_layout_g2`"),
+    ("= revolutions", "= degrees", 8, "`sectors` or `revolutions`"),
+    ("Blocks per track = 50", "Blocks per track = 0", 10, "1 to 1000000"),
+    ("Number of spares = 2", "Number of spares = 40", 2, "leaves none"),
+    ("defects = [ 5, 39 ]", "defects = [ 5 ]", 11, "pairs"),
+    ("slips = [3]", "slips = 3", 11, "is a list"),
+    ("= averageRotation", "= fast", 14, "trackSwitchPlusRotation"),
+    ("= linear", "= cubic", 15, "hplplus10"),
+    ("= linear", "= extracted", 15, "needs `Full seek curve`"),
+    ("= linear", "= hpl", 15, "six `HPL seek equation values`"),
+    ("Average seek time = 5.0,", "", 15, "needs `Average seek time`"),
+    ("Head switch time = 0.5", "Head switch time = -0.5", 17, "0 to 100000"),
+    ("Bulk sector transfer time = 0,", "", 1, "has no `Bulk sector transfer time`"),
+    ("Bulk sector transfer time = 0", "Bulk sector transfer tim = 0", 1, "has no `Bulk sector transfer time`"),
+    ("Bulk sector transfer time = 0,", "Bulk sector transfer time = 0, Read hit = 1,", 21, "there is `Read hit over."),
+    ("Bulk sector transfer time = 0,", "Bulk sector transfer time = 0, Print stats = 1, Print stats = 1,", 21, "twice"),
+    ("Segment size (in blks) = 64\n}", "Segment size (in blks) = 64", 23, "the file ends"),
+    ("Segment size (in blks) = 64", "Segment size (in blks) 64", 24, "where `=` belongs"),
+    ("Model = dm_disk M {", "Model = source nowhere.model, Old = dm_disk M {", 2, "no such file"),
+];
+
+#[test]
+fn broken_files_name_line_and_remedy() {
+    for (from, to, line, part) in BROKEN {
+        assert!(SMALL.contains(from), "{from}");
+        let text = SMALL.replacen(from, to, 1);
+        let error = read(&text, &[]).err().unwrap_or_else(|| panic!("{to}: was read"));
+        assert_eq!(error.file, "dir/a.diskspecs", "{to}");
+        assert!(error.line == *line && error.what.contains(part), "{to}: {error}");
+    }
+}
+
+#[test]
+fn files_that_draw_in_each_other_end() {
+    let error = read("source b\n", &[("dir/b", "\nsource b\n")]).expect_err("endless");
+    assert!(error.what.contains("one too many"), "{error}");
+    let deep = "a { b = [ ".to_owned() + &"[".repeat(10_000);
+    assert!(read(&deep, &[]).is_err());
+    let blocks = "x = a { ".repeat(10_000);
+    assert!(read(&format!("a {{ {blocks}"), &[]).is_err());
+    let topology = "topology ".to_owned() + &"a b [ ".repeat(10_000);
+    assert!(read(&topology, &[]).is_err());
+}
+
+#[test]
+fn bad_curves_name_their_own_file() {
+    let curves = [
+        ("", 1, "Seek distances measured"),
+        ("Seek times: 3\n", 1, "Seek distances measured"),
+        ("Seek distances measured: 2\n1, 1.0\n", 1, "2 distances are told, 1 follow"),
+        ("Seek distances measured: 2\n1, 1.0\n1, 2.0\n", 3, "distances grow"),
+        ("Seek distances measured: 1\none, 1.0\n", 2, "CYLINDERS, MILLISECONDS"),
+        ("Seek distances measured: 1\n1, -1.0\n", 2, "CYLINDERS, MILLISECONDS"),
+    ];
+    let text = SMALL.replace("Seek type = linear", "Seek type = extracted, Full seek curve = c.seek");
+    for (curve, line, part) in curves {
+        let error = read(&text, &[("dir/c.seek", curve)]).expect_err(curve);
+        assert_eq!((error.file.as_str(), error.line), ("dir/c.seek", line), "{error}");
+        assert!(error.what.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_is_known_and_not_modelled_is_told() {
+    let text = SMALL.replace("Bulk sector", "Preseeking level = 2, Allow write prebuffering = 0, Bulk sector");
+    let notes = read(&text, &[]).unwrap_or_else(|e| panic!("{e}")).notes;
+    let told: Vec<_> = notes.iter().filter(|n| n.contains("not modelled")).collect();
+    assert_eq!(told, ["dir/a.diskspecs:21: `Preseeking level = 2` is not modelled"]);
+}

@@ -1,0 +1,119 @@
+//! Replays: the demerit figure by hand, the channel's time taken from hits, and
+//! measured drives where their traces are at hand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::{Drive, Model};
+use diskwright_simulator::io::Io;
+use diskwright_simulator::replay::{Measured, Replay, block_time, demerit_s};
+
+/// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.
+#[test]
+fn demerit_by_hand() {
+    const S: u64 = 1_000_000_000;
+    let demerit = demerit_s(&[8 * S, S, 3 * S], &[3 * S, 2 * S, 4 * S]).expect("three of both");
+    assert!((demerit - (17.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{demerit}");
+    assert_eq!(demerit_s(&[S, 2 * S], &[2 * S, S]), Some(0.0));
+    assert_eq!(demerit_s(&[], &[]), None);
+    assert_eq!(demerit_s(&[S], &[S, S]), None);
+}
+
+fn read(file: &str) -> diskspecs::Diskspecs {
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let text = load(file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    diskspecs::read(file, &text, &load).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn own_drive(block_ns: u64) -> Arc<Model> {
+    let mut spec = read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs")).spec;
+    (spec.channel.read_block, spec.channel.write_block) = (block_ns, block_ns);
+    Arc::new(Model::new(&spec).expect("possible"))
+}
+
+/// Streams of four reads and a write, as a drive with this channel serves them.
+fn made(block_ns: u64) -> Vec<Measured> {
+    let mut drive = Drive::new(&own_drive(block_ns));
+    let mut requests = Vec::new();
+    let mut now = 0;
+    for n in 0..400_u64 {
+        let (stream, step) = (n / 5, n % 5);
+        let first = stream * 7919 % 300 * 10_000 + step * 8;
+        let io = Io { first, blocks: 8, write: step == 4 };
+        let done = drive.start(now, &io).done;
+        let pause = 20_000_000 + n * 1_000_003 % 9_000_000;
+        requests.push(Measured { io, response: done - now, pause });
+        now = done + pause;
+    }
+    requests
+}
+
+#[test]
+fn a_drive_replays_itself() {
+    let requests = made(51_200);
+    let replay = Replay::run(&own_drive(51_200), requests.iter().copied());
+    assert_eq!(replay.demerit_s(), Some(0.0));
+    assert_eq!(replay.measured_mean_s(), replay.predicted_mean_s());
+    assert_eq!((replay.reads.requests, replay.writes.requests), (320, 80));
+    let parts: u64 = replay.by_hit.iter().map(|p| p.requests).sum();
+    assert_eq!(parts, 400);
+    let spent = replay.spent;
+    let sum = spent.waiting_s + spent.overhead_s + spent.seek_s + spent.rotation_s + spent.media_s + spent.channel_s;
+    let all = replay.reads.predicted_s + replay.writes.predicted_s;
+    assert!((sum - all).abs() < all * 0.02, "{sum} of {all}");
+}
+
+#[test]
+fn the_channel_is_taken_from_hits() {
+    let requests = made(80_000);
+    let (read, write) = block_time(&own_drive(0), &requests).expect("enough hits");
+    assert!(read.abs_diff(80_000) < 200 && write.abs_diff(80_000) < 200, "{read} {write}");
+    assert_eq!(block_time(&own_drive(0), &requests[..20]), None);
+}
+
+/// DiskSim 4.0 on the same traces, ms (see the benchmarks' table).
+const BARS: [(&str, &str, f64); 4] = [
+    ("atlas_III", "atlas_III", 0.378),
+    ("barracuda", "barracuda", 0.348),
+    ("hp_c2247a", "hp_c2247a", 0.090),
+    ("hp_c3323a", "hp_c3323a_validate", 0.306),
+];
+
+/// Where the measured traces lie: in the folder that `DISKWRIGHT_SAMPLES`
+/// names, or in `shared/samples` beside the checkout.
+fn samples() -> PathBuf {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/samples");
+    std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from).join("drive-validation")
+}
+
+fn measured(line: &str) -> Option<Measured> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [operation, _, first, blocks, response, pause] = fields[..] else { return None };
+    let ns = |text: &str| text.parse::<f64>().ok().map(|us| (us * 1000.0).round() as u64);
+    let io = Io { first: first.parse().ok()?, blocks: blocks.parse().ok()?, write: operation == "W" };
+    Some(Measured { io, response: ns(response)?, pause: ns(pause)? })
+}
+
+#[test]
+fn measured_drives_at_most_as_far_as_disksim() {
+    let folder = samples();
+    if !folder.is_dir() {
+        eprintln!("skipped: no traces in {} (DISKWRIGHT_SAMPLES tells where samples are)", folder.display());
+        return;
+    }
+    for (trace, drive, bar_ms) in BARS {
+        let found = read(&folder.join(format!("{drive}.diskspecs")).display().to_string());
+        let text = std::fs::read_to_string(folder.join(format!("{trace}.trace"))).expect("trace");
+        let requests: Vec<Measured> = text.lines().filter_map(measured).collect();
+        let mut spec = found.spec;
+        if !found.channel_is_told {
+            let model = Arc::new(Model::new(&spec).expect("possible"));
+            (spec.channel.read_block, spec.channel.write_block) = block_time(&model, &requests).expect("hits");
+        }
+        let model = Arc::new(Model::new(&spec).expect("possible"));
+        let replay = Replay::run(&model, requests);
+        let demerit_ms = replay.demerit_s().expect("requests") * 1e3;
+        assert!(demerit_ms <= bar_ms, "{trace}: {demerit_ms} ms, DiskSim {bar_ms}");
+    }
+}

@@ -1,0 +1,314 @@
+//! `simulate --replay TRACE --drive FILE`: replays a measured trace on a
+//! described drive, and says how far the prediction is from what was measured.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use diskwright_base::units::{display, parse_size};
+use diskwright_base::{Operation, Request};
+use diskwright_report::{Align, Style, Table};
+use diskwright_simulator::Ns;
+use diskwright_simulator::diskspecs::{self, Diskspecs};
+use diskwright_simulator::drive::{Hit, Model};
+use diskwright_simulator::io::{BLOCK_BYTES, Io};
+use diskwright_simulator::replay::{Measured, Part, Replay, block_time};
+use serde_json::{Value, json};
+
+use super::{Failure, output};
+
+/// Arguments of `simulate`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Replay a trace of measured response times, one request at a time
+    #[arg(long, value_name = "TRACE", requires = "drive")]
+    replay: PathBuf,
+    /// The drive: a `.diskspecs` or `.parv` file of DiskSim
+    #[arg(long, value_name = "FILE")]
+    drive: PathBuf,
+    /// Bytes a second of the channel (10MB), where the drive's file tells none; otherwise it is taken
+    /// from the hits in the trace
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    channel: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shares of a distribution that are told.
+const SHARES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
+
+/// What was replayed, on what, and what came out.
+struct Outcome {
+    trace: String,
+    drive: String,
+    notes: Vec<String>,
+    skipped: Vec<Value>,
+    read_block: Ns,
+    write_block: Ns,
+    channel_from: &'static str,
+    replay: Replay,
+    wall_s: f64,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let outcome = replay(arguments)?;
+    if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
+}
+
+fn replay(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(&arguments.drive)?;
+    let (requests, skipped) = read_trace(&arguments.replay, &mut notes)?;
+    let mut channel_from = "drive file";
+    if !channel_is_told {
+        let told = arguments.channel.filter(|rate| *rate > 0).map(|rate| BLOCK_BYTES * 1_000_000_000 / rate);
+        let times = match told {
+            Some(block) => {
+                channel_from = "option";
+                Some((block, block))
+            }
+            None => {
+                channel_from = "trace";
+                block_time(&model(&spec)?, &requests)
+            }
+        };
+        match times {
+            Some((read, write)) => {
+                spec.channel.read_block = spec.channel.read_block.max(read);
+                spec.channel.write_block = spec.channel.write_block.max(write);
+            }
+            None => {
+                channel_from = "none";
+                notes.push(
+                    "no channel is told and the trace has too few hits to take one from: it takes no time".into(),
+                );
+            }
+        }
+    }
+    let model = model(&spec)?;
+    let end = requests.iter().map(|r| r.io.end()).max().unwrap_or(0);
+    if end > model.blocks() {
+        notes.push(format!("requests reach block {end} of a drive of {}; those beyond go to its end", model.blocks()));
+    }
+    let started = Instant::now();
+    let replay = Replay::run(&model, requests);
+    let wall_s = started.elapsed().as_secs_f64();
+    Ok(Outcome {
+        trace: arguments.replay.display().to_string(),
+        drive: spec.name.clone(),
+        notes,
+        skipped,
+        read_block: spec.channel.read_block,
+        write_block: spec.channel.write_block,
+        channel_from,
+        replay,
+        wall_s,
+    })
+}
+
+fn model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure> {
+    Ok(Arc::new(Model::new(spec)?))
+}
+
+/// Text of a file that may be of any bytes.
+fn text(path: &Path) -> Result<String, String> {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
+}
+
+fn read_drive(path: &Path) -> Result<Diskspecs, Failure> {
+    let name = path.display().to_string();
+    let own = text(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+    Ok(diskspecs::read(&name, &own, &|other: &str| text(Path::new(other)))?)
+}
+
+/// The measured requests of a trace, and what was skipped.
+fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<Measured>, Vec<Value>), Failure> {
+    let mut trace = diskwright_traces::open(&[path.to_owned()])?;
+    let mut requests: Vec<Measured> = Vec::new();
+    let (mut last_done, mut overlapping, mut left) = (0, 0_u64, 0_u64);
+    for request in &mut trace {
+        let request = request?;
+        let Some((measured, done)) = measured(&request) else {
+            left += 1;
+            continue;
+        };
+        if let Some(last) = requests.last_mut() {
+            let pause = request.arrival_ns - last_done;
+            overlapping += u64::from(pause < 0);
+            last.pause = u64::try_from(pause).unwrap_or(0);
+        }
+        last_done = done;
+        requests.push(measured);
+    }
+    if requests.is_empty() {
+        let right = "a replay needs a trace that tells how long each request took";
+        return Err(Failure::Failed(format!("{}: no measured requests in it; {right}", path.display())));
+    }
+    if left > 0 {
+        notes.push(format!("{left} requests without a response time, or neither read nor write, were left out"));
+    }
+    if overlapping > 0 {
+        notes.push(format!("{overlapping} requests came before the one before was done; they are replayed one by one"));
+    }
+    let summary = trace.summary();
+    let skipped = summary.skipped.iter().map(|s| json!({ "where": s.at, "because": s.because, "times": s.times }));
+    Ok((requests, skipped.collect()))
+}
+
+fn measured(request: &Request) -> Option<(Measured, i64)> {
+    let write = match request.operation {
+        Operation::Read => false,
+        Operation::Write => true,
+        _ => return None,
+    };
+    let (done, response) = (request.completed()?, request.response_ns()?);
+    let first = request.offset_bytes / BLOCK_BYTES;
+    let blocks = request.end_bytes().div_ceil(BLOCK_BYTES) - first;
+    let io = Io { first, blocks: u32::try_from(blocks).ok().filter(|b| *b > 0)?, write };
+    Some((Measured { io, response, pause: 0 }, done))
+}
+
+/// The value below which a share of sorted times lies, seconds.
+fn quantile(sorted: &[Ns], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * share).round() as usize).map_or(f64::NAN, |ns| *ns as f64 / 1e9)
+}
+
+fn sorted(times: &[Ns]) -> Vec<Ns> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times
+}
+
+fn mean(sum_s: f64, requests: u64) -> Option<f64> {
+    (requests > 0).then(|| sum_s / requests as f64)
+}
+
+fn document(outcome: &Outcome) -> Value {
+    let replay = &outcome.replay;
+    let requests = replay.predicted.len();
+    let part = |p: &Part| {
+        json!({
+            "requests": p.requests,
+            "measured_mean_s": mean(p.measured_s, p.requests),
+            "predicted_mean_s": mean(p.predicted_s, p.requests),
+        })
+    };
+    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    let step = |share: &f64| {
+        let (measured_s, predicted_s) = (quantile(&measured, *share), quantile(&predicted, *share));
+        json!({ "share": share, "measured_s": measured_s, "predicted_s": predicted_s })
+    };
+    let by_hit: serde_json::Map<String, Value> =
+        Hit::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
+    let each = |sum_s: f64| mean(sum_s, requests as u64);
+    let spent = &replay.spent;
+    json!({
+        "schema": "diskwright.replay/1",
+        "trace": outcome.trace,
+        "drive": outcome.drive,
+        "requests": requests,
+        "measured_mean_s": replay.measured_mean_s(),
+        "predicted_mean_s": replay.predicted_mean_s(),
+        "demerit_s": replay.demerit_s(),
+        "demerit_share": replay.demerit_s().zip(replay.measured_mean_s()).map(|(demerit, mean)| demerit / mean),
+        "wall_s": outcome.wall_s,
+        "requests_per_s": requests as f64 / outcome.wall_s.max(1e-9),
+        "reads": part(&replay.reads),
+        "writes": part(&replay.writes),
+        "by_hit": by_hit,
+        "predicted_parts_s": {
+            "waiting": each(spent.waiting_s),
+            "overhead": each(spent.overhead_s),
+            "seek": each(spent.seek_s),
+            "rotation": each(spent.rotation_s),
+            "media": each(spent.media_s),
+            "channel": each(spent.channel_s),
+        },
+        "quantiles": SHARES.iter().map(step).collect::<Vec<_>>(),
+        "channel": {
+            "from": outcome.channel_from,
+            "read_block_s": outcome.read_block as f64 / 1e9,
+            "write_block_s": outcome.write_block as f64 / 1e9,
+        },
+        "notes": outcome.notes,
+        "skipped": outcome.skipped,
+    })
+}
+
+fn screen(outcome: &Outcome, style: &Style) -> String {
+    let replay = &outcome.replay;
+    let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
+    let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
+    let requests = replay.predicted.len();
+    let mut out = format!("{requests} requests of {} on {}\n\n", outcome.trace, style.clean(&outcome.drive));
+    let mut table = Table::new()
+        .column("", Align::Left)
+        .column("requests", Align::Right)
+        .column("measured", Align::Right)
+        .column("predicted", Align::Right);
+    let mut line = |name: &str, part: &Part| {
+        if part.requests > 0 {
+            let of = |sum: f64| seconds(mean(sum, part.requests));
+            table.row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
+        }
+    };
+    let whole = Part {
+        requests: requests as u64,
+        measured_s: replay.reads.measured_s + replay.writes.measured_s,
+        predicted_s: replay.reads.predicted_s + replay.writes.predicted_s,
+    };
+    line("mean response", &whole);
+    line("  reads", &replay.reads);
+    line("  writes", &replay.writes);
+    for hit in Hit::ALL {
+        line(&format!("  {}", hit_words(hit)), &replay.by_hit[hit as usize]);
+    }
+    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    for share in SHARES {
+        let of = |times: &[Ns]| display(quantile(times, share), "s");
+        let name = format!("{} % are quicker than", (share * 100.0).round());
+        table.row([name, String::new(), of(&measured), of(&predicted)]);
+    }
+    out += &table.render(style);
+    out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), display(share, "fraction"));
+    out += &spent(replay, requests as u64);
+    let block = |ns: Ns| display(ns as f64 / 1e9, "s");
+    let blocks = format!("{} a block read, {} written", block(outcome.read_block), block(outcome.write_block));
+    out += &format!("channel: {blocks} (from: {})\n", outcome.channel_from);
+    for note in &outcome.notes {
+        out += &format!("note: {}\n", style.clean(note));
+    }
+    let skipped: u64 = outcome.skipped.iter().filter_map(|s| s["times"].as_u64()).sum();
+    if skipped > 0 {
+        out += &format!("note: {skipped} lines of the trace could not be read\n");
+    }
+    let rate = requests as f64 / outcome.wall_s.max(1e-9);
+    out + &format!("replayed in {}, {}\n", display(outcome.wall_s, "s"), display(rate, "per_s"))
+}
+
+fn hit_words(hit: Hit) -> &'static str {
+    match hit {
+        Hit::Miss => "not in the cache",
+        Hit::Full => "in the cache",
+        Hit::Part => "partly in the cache",
+        Hit::Early => "reported early",
+    }
+}
+
+/// One line on where the predicted time goes.
+fn spent(replay: &Replay, requests: u64) -> String {
+    let spent = &replay.spent;
+    let parts = [
+        ("seek", spent.seek_s),
+        ("rotation", spent.rotation_s),
+        ("media", spent.media_s),
+        ("channel", spent.channel_s),
+        ("overhead", spent.overhead_s),
+        ("waiting", spent.waiting_s),
+    ];
+    let words = parts.map(|(name, sum)| format!("{name} {}", display(mean(sum, requests).unwrap_or(f64::NAN), "s")));
+    format!("where the predicted time goes: {}\n", words.join(", "))
+}

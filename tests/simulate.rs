@@ -1,0 +1,82 @@
+//! The command `simulate` on a small trace and a drive of our own.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const DRIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives/disk7200.diskspecs");
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("simulate-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskwright")).arg("simulate").args(arguments).output().expect("runs")
+}
+
+/// Reads here and there that took 10 ms, each with one behind it that took 0.6.
+fn trace(folder: &Path) -> String {
+    let mut text = String::new();
+    for n in 0..100_u64 {
+        let first = n * 7919 % 350 * 10_000;
+        let _ = writeln!(text, "R Miss {first} 8 10000.0 20000.0\nR Hit {} 8 610.0 15000.0", first + 8);
+    }
+    let path = folder.join("made.trace");
+    fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
+#[test]
+fn a_replay_keeps_the_contract() {
+    let trace = trace(&folder("contract"));
+    let output = simulate(&["--replay", &trace, "--drive", DRIVE, "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((answer["schema"].as_str(), answer["requests"].as_u64()), (Some("diskwright.replay/1"), Some(200)));
+    let number = |name: &str| answer[name].as_f64().unwrap_or_else(|| panic!("{name}"));
+    assert!((number("measured_mean_s") - 0.005_305).abs() < 1e-9);
+    assert!(number("predicted_mean_s") > 0.003 && number("predicted_mean_s") < 0.012);
+    assert!((number("demerit_share") - number("demerit_s") / number("measured_mean_s")).abs() < 1e-12);
+    assert!(number("wall_s") > 0.0 && number("requests_per_s") > 0.0);
+    assert_eq!(
+        (answer["by_hit"]["hit"]["requests"].as_u64(), answer["channel"]["from"].as_str()),
+        (Some(100), Some("drive file"))
+    );
+    let text = simulate(&["--replay", &trace, "--drive", DRIVE]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("demerit") && text.contains("where the predicted time goes"), "{text}");
+}
+
+#[test]
+fn errors_name_file_and_line() {
+    let folder = folder("errors");
+    let trace = trace(&folder);
+    let drive = folder.join("bad.diskspecs");
+    fs::write(&drive, "# a drive\ndisksim_disk X {\n  Modell = 3\n}\n").expect("written");
+    let drive = drive.display().to_string();
+    let nowhere = folder.join("nowhere").display().to_string();
+    let empty = folder.join("empty.trace");
+    fs::write(&empty, "1.0 0 100 8 1\n2.0 0 200 8 1\n").expect("written");
+    let empty = empty.display().to_string();
+    let cases = [
+        (vec!["--replay", trace.as_str(), "--drive", drive.as_str()], 1, "bad.diskspecs:2: "),
+        (vec!["--replay", trace.as_str(), "--drive", nowhere.as_str()], 1, "nowhere: "),
+        (vec!["--replay", nowhere.as_str(), "--drive", DRIVE], 1, "nowhere"),
+        (vec!["--replay", empty.as_str(), "--drive", DRIVE], 1, "how long each request took"),
+        (vec!["--replay", trace.as_str()], 2, "--drive"),
+    ];
+    for (arguments, code, part) in cases {
+        let output = simulate(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(part) && output.stdout.is_empty(), "{arguments:?}: {said}");
+    }
+}
