@@ -130,6 +130,10 @@ fn stripes_finds_the_members_below_btrfs() {
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && text.contains("--live"), "{text}");
     let answer = json(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s"]].concat()));
+    let mount = stripes.mount.display().to_string();
+    let device = &answer["device"];
+    assert_eq!((&device["filesystem"], &device["mount"]), (&"btrfs".into(), &mount.into()), "{device:#}");
+    assert!(device["name"].as_str().is_some_and(|name| name.starts_with("btrfs")), "{device:#}");
     for device in &stripes.loops {
         let name = device.rsplit('/').next().expect("a name");
         let alone = run(&answer, &format!("sequential-{name}"));

@@ -47,9 +47,21 @@ pub struct Facts {
     pub processors: u32,
 }
 
-/// Looks up what is behind a device number.
-pub fn facts(roots: &Roots, topology: &Topology, number: (u64, u64), is_file: bool) -> Facts {
-    let mount = is_file.then(|| mount(roots, number)).flatten();
+/// Where a target is, as the kernel numbers places.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Major and minor of the device, or of the one that a file is on.
+    pub number: (u64, u64),
+    /// It is a file.
+    pub is_file: bool,
+    /// The mount that a file was reached by, where the kernel tells it.
+    pub mount: Option<u64>,
+}
+
+/// Looks up what is behind a target.
+pub fn facts(roots: &Roots, topology: &Topology, place: Place) -> Facts {
+    let number = place.number;
+    let mount = if place.is_file { mount(roots, &place) } else { None };
     let name = match &mount {
         Some(mount) => below(topology, mount).or_else(|| whole(roots, number)),
         None => whole(roots, number),
@@ -101,10 +113,14 @@ fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
     Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
 }
 
-fn mount(roots: &Roots, number: (u64, u64)) -> Option<mountinfo::Mount> {
+/// The mount that a file was reached by. Files of btrfs have device numbers
+/// that no mount has, so the mount's own number comes first.
+fn mount(roots: &Roots, place: &Place) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.at("/proc/self/mountinfo")).ok()?;
+    let mut all = mountinfo::parse(&text);
+    let at = all.iter().position(|m| Some(m.id) == place.mount);
     // the last mount of a device is the one that is seen
-    mountinfo::parse(&text).into_iter().rev().find(|m| m.device == number)
+    at.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|at| all.swap_remove(at))
 }
 
 #[cfg(test)]
@@ -149,14 +165,15 @@ mod tests {
             filesystems: vec![filesystem("/", "sda1"), filesystem("/data", "btrfs:u")],
             ..Topology::default()
         };
-        for (number, name, key) in [
-            ((8, 1), "sda", "serial::A"),
-            ((0, 40), "btrfs:u", "filesystem:btrfs:u@h"),
-            ((0, 41), "", "filesystem:nfs4:server:/export@h"),
-            ((0, 42), "", ""),
-            ((9, 9), "", ""),
+        for (number, mount, name, key) in [
+            ((8, 1), None, "sda", "serial::A"),
+            ((0, 40), None, "btrfs:u", "filesystem:btrfs:u@h"),
+            ((0, 77), Some(23), "btrfs:u", "filesystem:btrfs:u@h"),
+            ((0, 41), Some(24), "", "filesystem:nfs4:server:/export@h"),
+            ((0, 42), None, "", ""),
+            ((9, 9), None, "", ""),
         ] {
-            let facts = facts(&roots, &topology, number, true);
+            let facts = facts(&roots, &topology, Place { number, is_file: true, mount });
             assert_eq!((facts.name.as_str(), facts.key.as_str()), (name, key), "{number:?}");
         }
     }

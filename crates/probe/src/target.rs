@@ -13,6 +13,7 @@ use diskwright_counters::live::Roots;
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags, fstatvfs, ioctl_blksszget, major, minor, statx};
 use rustix::io::Errno;
 
+use crate::device::Place;
 use crate::error::ProbeError;
 use crate::fill::{self, STEP};
 use crate::guard::{self, Findings, Said, again};
@@ -153,6 +154,14 @@ impl Target {
     /// True for a file that was made for this.
     pub fn was_made(&self) -> bool {
         self.made
+    }
+
+    /// Where it is, as the kernel numbers places.
+    pub fn place(&self) -> Place {
+        let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
+        // kernels before 5.8 do not tell
+        let told = found.filter(|f| StatxFlags::from_bits_retain(f.stx_mask).contains(StatxFlags::MNT_ID));
+        Place { number: self.device, is_file: !self.is_device, mount: told.map(|f| f.stx_mnt_id) }
     }
 
     /// Where it lies, or would lie if it had a name.

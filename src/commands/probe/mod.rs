@@ -173,7 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// A result without runs: the circumstances.
 fn describe(arguments: &Arguments, suite: &str, target: &Target, started: String) -> Document {
     let topology = topology::read(&Roots::default());
-    let device = facts(&Roots::default(), &topology, target.device, !target.is_device);
+    let device = facts(&Roots::default(), &topology, target.place());
     let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
     Document {
         schema: SCHEMA.into(),

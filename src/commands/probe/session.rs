@@ -1,6 +1,6 @@
 //! A suite measured on its target: settings, members, progress with the time that is left.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,12 +33,7 @@ pub fn take_members(
         return Ok(Vec::new());
     }
     let named = !arguments.members.is_empty();
-    let target = arguments.target.as_deref().unwrap_or(Path::new(""));
-    let file = std::fs::canonicalize(target).ok().filter(|path| path.is_file());
-    // a file that was made has no name: its folder has one
-    let folder = || std::fs::canonicalize(target.parent().filter(|p| *p != Path::new(""))?).ok();
-    let file = file.or_else(|| folder().filter(|_| !target.exists()));
-    let found = members(topology, facts, file.as_deref()).into_iter().map(|name| PathBuf::from("/dev").join(name));
+    let found = members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
     let said = Said { live: arguments.live, destroy: None };
     let take = Take { writes: false, said, bytes: None, keep: true, buffered: arguments.buffered };

@@ -6,6 +6,8 @@ use super::scan::{Words, lines, number};
 /// A line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
+    /// The kernel's number of the mount, which `statx` tells of a file too.
+    pub id: u64,
     /// Device number; major 0 is no block device.
     pub device: (u64, u64),
     /// Folder of the filesystem that is mounted.
@@ -27,7 +29,7 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut words = Words::new(line);
-    words.word()?;
+    let id = number(words.word()?)?;
     words.word()?;
     let device = device_number(words.word()?)?;
     let root = unescape(words.word()?);
@@ -37,7 +39,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let kind = unescape(words.word()?);
     let source = unescape(words.word().unwrap_or_default());
     let options = unescape(words.word().unwrap_or_default());
-    Some(Mount { device, root, point, kind, source, options })
+    Some(Mount { id, device, root, point, kind, source, options })
 }
 
 /// `8:1` as major and minor.
