@@ -111,7 +111,11 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
 
 impl Drop for Stripes {
     fn drop(&mut self) {
-        said("umount", &[&self.mount.display().to_string()]);
+        let mount = self.mount.display().to_string();
+        if said("umount", &[&mount]).is_none() {
+            // somebody looks at it just now: it goes when they have done
+            said("umount", &["--lazy", &mount]);
+        }
         for device in &self.loops {
             said("losetup", &["-d", device]);
         }

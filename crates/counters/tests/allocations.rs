@@ -73,6 +73,9 @@ fn made_up(disks: u32) {
     );
     machine.put("sys/fs/cgroup/a/memory.max", "1000\n").put("sys/fs/cgroup/a/memory.current", "900\n");
     machine.put("sys/fs/cgroup/a/io.stat", "8:0 rbytes=1 wbytes=2 rios=3 wios=4\n");
+    machine.put("sys/fs/btrfs/aaaa/devinfo/1/error_stats", "write_errs 4\nread_errs 1\n");
+    machine.put("sys/fs/btrfs/aaaa/label", "data\n").put("sys/fs/btrfs/aaaa/allocation/data/raid0/total_bytes", "9\n");
+    machine.put("sys/fs/btrfs/aaaa/devices/sda/size", "1\n").put("sys/fs/btrfs/aaaa/devices/sdb/size", "1\n");
     machine.put("proc/mdstat", "md0 : active raid1 sda[0] sdb[1]\n  9 blocks [2/2] [UU]\n");
     let mut sampler = Sampler::new(machine.roots(), Box::new(machine.clock.clone()), steady());
     sampler.tick();

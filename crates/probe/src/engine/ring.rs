@@ -293,6 +293,9 @@ impl Drop for Ring {
             }
             rest.clear();
         }
+        // a ring goes in the background; until then the file would be in use, and its filesystem could
+        // not be unmounted
+        let _ = self.ring.submitter().unregister_files();
     }
 }
 

@@ -92,8 +92,7 @@ fn profile(folder: &Path) -> Option<Level> {
 
 /// All errors of a device: write, read, flush, corruption, generation.
 pub fn errors(text: &[u8]) -> Option<u64> {
-    let counts: Vec<u64> = lines(text).filter_map(|line| keyed(line)?.1).collect();
-    (!counts.is_empty()).then(|| counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)))
+    lines(text).filter_map(|line| keyed(line)?.1).reduce(u64::saturating_add)
 }
 
 const COLUMNS: [Column; 5] = [
