@@ -14,6 +14,7 @@ pub mod random;
 pub mod request;
 pub mod topology;
 pub mod units;
+pub mod words;
 
 pub use catalogue::{Catalogue, Counter, Kind};
 pub use ceiling::Ceiling;

@@ -3,9 +3,10 @@
 
 use diskwright_base::Class;
 use diskwright_base::units::parse_duration;
+use diskwright_base::words::nearest;
 
 use crate::advice::{self, Advice};
-use crate::names::{Name, comparable, nearest, objects, product_unit, quotient_unit};
+use crate::names::{Name, comparable, objects, product_unit, quotient_unit};
 use crate::read::{Fields, RuleError, Source, Value, number, parse};
 use crate::rule::*;
 

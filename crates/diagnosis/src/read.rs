@@ -3,11 +3,10 @@
 
 use std::ops::Range;
 
+use diskwright_base::words::nearest;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-use crate::names::nearest;
 
 /// What is wrong in a pack, and where.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -12,6 +12,7 @@ pub mod io;
 pub mod replay;
 pub mod solve;
 pub mod station;
+pub mod text;
 pub mod theory;
 
 /// A moment or a length of virtual time, nanoseconds.

@@ -1,0 +1,50 @@
+//! What somebody who mistyped a word may have meant.
+
+/// The nearest of `known` to a mistyped word, where one is near.
+///
+/// ```
+/// use diskwright_base::words::nearest;
+/// assert_eq!(nearest("strip_unit", ["stripe_unit", "scrub"]), Some("stripe_unit"));
+/// assert_eq!(nearest("xyzzy", ["stripe_unit", "scrub"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: Vec<char> = word.chars().take(80).collect();
+    let most = 1 + word.len() / 4;
+    let by_distance = known.into_iter().map(|k| (distance(&word, k), k));
+    by_distance.filter(|(d, _)| *d <= most).min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// Letters to insert, remove, replace, or swap with their neighbour (which
+/// counts as one) to get from one word to the other.
+fn distance(a: &[char], b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    rows[0] = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        let d = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), b);
+        assert_eq!(d("abvoe", "above"), 1);
+        assert_eq!(d("", "abc"), 3);
+        assert_eq!(d("shares", "share"), 1);
+    }
+}

@@ -1,0 +1,449 @@
+//! One table of a description, read key by key.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use diskwright_base::words::nearest;
+use toml::de::DeTable;
+
+use super::quantity::{self, Sort, Wrong};
+use super::{Source, Value};
+use crate::Ns;
+
+/// A table whose keys are taken one by one; what is left at the end is unknown.
+///
+/// Each of its questions gives `None` where the key is missing and where it is
+/// wrong; what is wrong was noted then.
+pub struct Fields<'a, 't> {
+    /// The file.
+    pub source: &'a Source<'t>,
+    /// What the table is about: `drive \`data\``.
+    pub item: String,
+    table: &'a DeTable<'t>,
+    span: Range<usize>,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'a, 't> Fields<'a, 't> {
+    /// The fields of a table that stands at `span` of the text.
+    pub fn new(source: &'a Source<'t>, item: &str, table: &'a DeTable<'t>, span: Range<usize>) -> Fields<'a, 't> {
+        Fields { source, item: item.to_owned(), table, span, known: RefCell::default() }
+    }
+
+    /// The fields of a value, which must be a table.
+    pub fn of(source: &'a Source<'t>, item: &str, value: Value<'a, 't>) -> Option<Fields<'a, 't>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            let found = value.get_ref().type_str();
+            source.wrong(value.span().start, item, format!("is a table with keys of its own, not {}", article(found)));
+        }
+        table.map(|table| Fields::new(source, item, table, value.span()))
+    }
+
+    /// The table, and where it stands.
+    pub fn table(&self) -> (&'a DeTable<'t>, Range<usize>) {
+        (self.table, self.span.clone())
+    }
+
+    /// Notes something wrong with the table as a whole.
+    pub fn wrong(&self, message: impl Into<String>) {
+        self.source.wrong(self.span.start, &self.item, message);
+    }
+
+    /// Notes something wrong with a key, or with the table where the key is missing.
+    pub fn wrong_at(&self, key: &str, message: impl Into<String>) {
+        self.source.wrong(self.place(key), &self.item, message);
+    }
+
+    /// Notes something about a key that may not be meant.
+    pub fn note_at(&self, key: &str, message: impl Into<String>) {
+        self.source.note(self.place(key), &self.item, message);
+    }
+
+    /// Where a key's value stands in the text; the table where there is none.
+    pub fn place(&self, key: &str) -> usize {
+        self.value(key).map_or(self.span.start, |value| value.span().start)
+    }
+
+    /// Whether a key is there; it is not marked as known.
+    pub fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    fn value(&self, key: &str) -> Option<Value<'a, 't>> {
+        // the map's key type carries a span that takes no part in comparisons
+        self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
+    }
+
+    /// A key's value, marked as known.
+    pub fn take(&self, key: &'static str) -> Option<Value<'a, 't>> {
+        self.known.borrow_mut().push(key);
+        self.value(key)
+    }
+
+    /// Marks keys as known that another reader of the same table takes.
+    pub fn know(&self, keys: &[&'static str]) {
+        self.known.borrow_mut().extend(keys);
+    }
+
+    fn expected(&self, key: &str, what: &str, value: Value<'_, '_>) {
+        let found = value.get_ref().type_str();
+        let message = format!("`{key}` is {what}, not {}", article(found));
+        self.source.wrong(value.span().start, &self.item, message);
+    }
+
+    /// A text.
+    pub fn text(&self, key: &'static str) -> Option<&'a str> {
+        let value = self.take(key)?;
+        match value.get_ref().as_str() {
+            Some(text) if text.trim().is_empty() => {
+                self.wrong_at(key, format!("`{key}` is empty"));
+                None
+            }
+            Some(text) => Some(text),
+            None => {
+                self.expected(key, "a text in quotes", value);
+                None
+            }
+        }
+    }
+
+    /// A text that must be there; `right` is one that would be right.
+    pub fn needed(&self, key: &'static str, right: &str) -> Option<&'a str> {
+        if !self.has(key) {
+            self.know(&[key]);
+            self.missing(key, right);
+        }
+        self.text(key)
+    }
+
+    /// Notes that a key is missing; `right` is what would be right.
+    pub fn missing(&self, key: &str, right: &str) {
+        self.wrong(format!("`{key}` is missing; such as {key} = {right}"));
+    }
+
+    /// True or false.
+    pub fn truth(&self, key: &'static str) -> Option<bool> {
+        let value = self.take(key)?;
+        let truth = value.get_ref().as_bool();
+        if truth.is_none() {
+            self.expected(key, "true or false", value);
+        }
+        truth
+    }
+
+    /// A number between limits.
+    pub fn number(&self, key: &'static str, low: f64, high: f64) -> Option<f64> {
+        let value = self.take(key)?;
+        let Some(number) = number(value) else {
+            self.expected(key, "a number", value);
+            return None;
+        };
+        let fits = number >= low && number <= high;
+        if !fits {
+            self.wrong_at(key, format!("`{key}` is {number}, where {low} to {high} are possible"));
+        }
+        fits.then_some(number)
+    }
+
+    /// A whole number between limits.
+    pub fn whole(&self, key: &'static str, low: u64, high: u64) -> Option<u64> {
+        let value = self.take(key)?;
+        self.whole_of(key, value, low, high)
+    }
+
+    fn whole_of(&self, key: &str, value: Value<'_, '_>, low: u64, high: u64) -> Option<u64> {
+        let whole = value.get_ref().as_integer().and_then(|i| {
+            let text = i.as_str().replace('_', "");
+            u64::from_str_radix(text.trim_start_matches('+'), i.radix()).ok()
+        });
+        match whole {
+            Some(whole) if (low..=high).contains(&whole) => Some(whole),
+            _ => {
+                let at = value.span().start;
+                match number(value) {
+                    Some(found) => {
+                        let message =
+                            format!("`{key}` is {found}, where whole numbers from {low} to {high} are possible");
+                        self.source.wrong(at, &self.item, message);
+                    }
+                    None => self.expected(key, "a whole number", value),
+                }
+                None
+            }
+        }
+    }
+
+    /// A list of whole numbers between limits; a single one is a list of one.
+    pub fn wholes(&self, key: &'static str, low: u64, high: u64) -> Vec<u64> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        match value.get_ref().as_array() {
+            Some(list) => list.iter().filter_map(|v| self.whole_of(key, v, low, high)).collect(),
+            None => self.whole_of(key, value, low, high).into_iter().collect(),
+        }
+    }
+
+    /// A share: a number from 0 to 1, or a text such as `"30%"`.
+    pub fn share(&self, key: &'static str) -> Option<f64> {
+        let value = self.take(key)?;
+        let text = value.get_ref().as_str();
+        let percent = text.and_then(|t| t.trim().strip_suffix('%')).and_then(|t| t.trim().parse::<f64>().ok());
+        let share = percent.map(|p| p / 100.0).or_else(|| number(value));
+        match share {
+            Some(share) if (0.0..=1.0).contains(&share) => Some(share),
+            _ => {
+                let shown = text.map_or_else(|| share.map_or("no number".to_owned(), |s| s.to_string()), str::to_owned);
+                self.wrong_at(
+                    key,
+                    format!("`{key}` is {shown}, where a share belongs: 0.3 or \"30%\", from none to all"),
+                );
+                None
+            }
+        }
+    }
+
+    /// A quantity of a sort, in its base unit.
+    pub fn quantity(&self, key: &'static str, sort: &Sort) -> Option<f64> {
+        self.read(key, sort, |text| quantity::read(sort, text))
+    }
+
+    /// A text that a reader of quantities understands.
+    fn read<T>(&self, key: &'static str, sort: &Sort, read: impl FnOnce(&str) -> Result<T, Wrong>) -> Option<T> {
+        let value = self.take(key)?;
+        let Some(text) = value.get_ref().as_str() else {
+            let shown = match number(value) {
+                Some(number) => format!("`{key}` is {number} without a unit"),
+                None => format!("`{key}` is {}", article(value.get_ref().type_str())),
+            };
+            self.wrong_at(key, format!("{shown}, where {} belongs, such as {key} = {}", sort.what, sort.example));
+            return None;
+        };
+        read(text).map_err(|wrong| self.wrong_at(key, format!("`{key}` is {}", wrong.words()))).ok()
+    }
+
+    /// A time, nanoseconds.
+    pub fn time(&self, key: &'static str) -> Option<Ns> {
+        self.read(key, &quantity::TIME, quantity::time)
+    }
+
+    /// A time that is not nothing.
+    pub fn some_time(&self, key: &'static str) -> Option<Ns> {
+        let time = self.time(key)?;
+        if time == 0 {
+            self.wrong_at(key, format!("`{key}` is no time at all, where more than 0 belongs"));
+        }
+        (time > 0).then_some(time)
+    }
+
+    /// A rate, bytes a second.
+    pub fn rate(&self, key: &'static str) -> Option<u64> {
+        self.quantity(key, &quantity::RATE).map(|rate| rate as u64)
+    }
+
+    /// A number a second.
+    pub fn often(&self, key: &'static str) -> Option<f64> {
+        self.quantity(key, &quantity::OFTEN)
+    }
+
+    /// A time of a byte, picoseconds.
+    pub fn each_byte(&self, key: &'static str) -> Option<u64> {
+        self.quantity(key, &quantity::EACH_BYTE).map(|ps| ps.round() as u64)
+    }
+
+    /// A size of memory or of a request, bytes.
+    pub fn bytes(&self, key: &'static str) -> Option<u64> {
+        self.quantity(key, &quantity::SIZE).map(|bytes| bytes as u64)
+    }
+
+    /// A size of memory or of a request in whole blocks, at least one and at
+    /// most `most`.
+    pub fn blocks(&self, key: &'static str, most: u64) -> Option<u64> {
+        let blocks = self.read(key, &quantity::SIZE, quantity::blocks)?;
+        if !(1..=most).contains(&blocks) {
+            let most = most.saturating_mul(crate::io::BLOCK_BYTES);
+            self.wrong_at(
+                key,
+                format!("`{key}` is {blocks} blocks of 512 bytes, where one to {most} bytes are possible"),
+            );
+            return None;
+        }
+        Some(blocks)
+    }
+
+    /// The same in 32 bits.
+    pub fn request_blocks(&self, key: &'static str) -> Option<u32> {
+        const MOST: u64 = (1 << 30) / crate::io::BLOCK_BYTES;
+        self.blocks(key, MOST).and_then(|blocks| u32::try_from(blocks).ok())
+    }
+
+    /// Blocks of a capacity or of a place on it.
+    pub fn space(&self, key: &'static str) -> Option<u64> {
+        self.read(key, &quantity::SPACE, quantity::space)
+    }
+
+    /// One of a set of words.
+    pub fn word<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let text = self.text(key)?;
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        if found.is_none() {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.wrong_at(
+                key,
+                format!("`{key}` knows no `{text}`{}; it takes {}", did_you_mean(text, &known), known.join(", ")),
+            );
+        }
+        found
+    }
+
+    /// A list of texts; a single text is a list of one.
+    pub fn texts(&self, key: &'static str) -> Vec<(&'a str, usize)> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let one = |value: Value<'a, 't>| match value.get_ref().as_str() {
+            Some(text) => Some((text, value.span().start)),
+            None => {
+                self.expected(key, "a text in quotes, or a list of them", value);
+                None
+            }
+        };
+        match value.get_ref().as_array() {
+            Some(list) => list.iter().filter_map(one).collect(),
+            None => one(value).into_iter().collect(),
+        }
+    }
+
+    /// A table within this one.
+    pub fn inner(&self, key: &'static str) -> Option<Fields<'a, 't>> {
+        let value = self.take(key)?;
+        let item = if self.item.is_empty() { format!("[{key}]") } else { format!("{}, {key}", self.item) };
+        Fields::of(self.source, &item, value)
+    }
+
+    /// A list of tables (`[[key]]`), with their places.
+    pub fn tables(&self, key: &'static str) -> Vec<Value<'a, 't>> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        match value.get_ref().as_array() {
+            Some(list) => list.iter().collect(),
+            None => {
+                let message = format!("`{key}` is {}; write it as [[{key}]]", article(value.get_ref().type_str()));
+                self.source.wrong(value.span().start, &self.item, message);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Refuses whatever key was not asked for.
+    pub fn finish(&self) {
+        let known = self.known.borrow();
+        for (key, _) in self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
+            let name = key.get_ref();
+            let near = did_you_mean(name, &known);
+            let all = if near.is_empty() { format!("; known are {}", known.join(", ")) } else { near };
+            self.source.wrong(key.span().start, &self.item, format!("unknown key `{name}`{all}"));
+        }
+    }
+}
+
+/// `; did you mean ...?`, where a known word is near.
+pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
+    nearest(word, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+}
+
+/// TOML's word for a type, with its article.
+fn article(found: &str) -> String {
+    match found {
+        "string" => "a text".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "integer" | "array" => format!("an {found}"),
+        "float" => "a number".to_owned(),
+        other => format!("a {other}"),
+    }
+}
+
+/// A finite number, written as an integer or with a point.
+fn number(value: Value<'_, '_>) -> Option<f64> {
+    let value = value.get_ref();
+    let text = match (value.as_integer(), value.as_float()) {
+        (Some(integer), _) if integer.radix() == 10 => integer.as_str(),
+        (_, Some(float)) => float.as_str(),
+        _ => return None,
+    };
+    text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str, ask: impl FnOnce(&Fields<'_, '_>)) -> String {
+        let source = Source::new("a.toml", text);
+        let table = source.parse().expect("TOML");
+        let fields = Fields::new(&source, "thing", table.get_ref(), table.span());
+        ask(&fields);
+        fields.finish();
+        match source.finish(Some(())) {
+            Ok(_) => String::new(),
+            Err(problems) => problems.to_string(),
+        }
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_its_line_and_what_would_be_right() {
+        type Ask = fn(&Fields<'_, '_>);
+        let cases: [(&str, Ask, &str); 12] = [
+            ("\ntime = 5", |f| _ = f.time("time"), "a.toml:2: thing: `time` is 5 without a unit, where a time belongs"),
+            ("rate = true", |f| _ = f.rate("rate"), "`rate` is true or false, where a rate of bytes belongs"),
+            ("n = 3.5", |f| _ = f.whole("n", 1, 9), "`n` is 3.5, where whole numbers from 1 to 9 are possible"),
+            ("n = -3", |f| _ = f.whole("n", 1, 9), "`n` is -3, where whole"),
+            ("n = '3'", |f| _ = f.whole("n", 1, 9), "`n` is a whole number, not a text"),
+            ("s = 1.5", |f| _ = f.share("s"), "`s` is 1.5, where a share belongs"),
+            ("s = '150%'", |f| _ = f.share("s"), "`s` is 150%, where a share belongs"),
+            (
+                "w = 'lok'",
+                |f| _ = f.word("w", &[("look", 1), ("sptf", 2)]),
+                "did you mean `look`?; it takes look, sptf",
+            ),
+            ("tme = '5s'", |f| _ = f.time("time"), "unknown key `tme`; did you mean `time`?"),
+            ("zzz = 1", |f| _ = (f.time("time"), f.truth("on")), "unknown key `zzz`; known are time, on"),
+            ("b = '1000B'", |f| _ = f.blocks("b", 9), "`b` is `1000B`, which is no multiple of 512 bytes"),
+            ("b = '64KB'", |f| _ = f.blocks("b", 9), "`b` is 128 blocks of 512 bytes, where one to 4608 bytes"),
+        ];
+        for (text, ask, part) in cases {
+            let told = problems(text, ask);
+            assert!(told.contains(part), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_by_line() {
+        let told = problems("b = 5\na = 6\n[c]", |f| {
+            f.time("a");
+            f.time("b");
+            f.tables("c");
+            f.needed("name", "\"disk\"");
+        });
+        let lines: Vec<&str> = told.lines().map(|l| &l[..9]).collect();
+        assert_eq!(lines, ["a.toml:1:", "a.toml:1:", "a.toml:2:", "a.toml:3:"], "{told}");
+        assert!(told.contains("write it as [[c]]") && told.contains("`name` is missing; such as name = \"disk\""));
+    }
+
+    #[test]
+    fn what_is_right_is_read() {
+        let told = problems("a = '30%'\nb = 0x10\nc = ['x', 'y']\nd = 'x'\ne = [1, 2]", |f| {
+            assert_eq!(f.share("a"), Some(0.3));
+            assert_eq!(f.whole("b", 0, 20), Some(16));
+            assert_eq!(f.texts("c").len(), 2);
+            assert_eq!(f.texts("d")[0].0, "x");
+            assert_eq!(f.wholes("e", 0, 9), [1, 2]);
+            assert_eq!(f.time("f"), None);
+        });
+        assert_eq!(told, "");
+    }
+
+    #[test]
+    fn what_is_no_toml_is_told() {
+        let source = Source::new("a.toml", "a = \n\nb = [1,\n");
+        let read = source.parse().map(|_| ());
+        let told = source.finish(read).unwrap_err().to_string();
+        assert!(told.starts_with("a.toml:1: no TOML: "), "{told}");
+    }
+}

@@ -1,0 +1,132 @@
+//! Descriptions written in TOML: tables read key by key, quantities with their
+//! units, and everything that is wrong told at once, each with its file, line
+//! and item and what would be right.
+//!
+//! Nothing here stops at the first mistake: a field that cannot be read is
+//! noted in the [`Source`] and given back as missing, so that a reader goes on
+//! with its default; [`Source::finish`] then says what was wrong.
+
+mod fields;
+pub mod quantity;
+
+use std::cell::RefCell;
+use std::fmt;
+
+use thiserror::Error;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+pub use fields::Fields;
+
+/// A value and where it stands.
+pub type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
+
+/// Problems that are told of one file; more are not kept.
+const MOST_PROBLEMS: usize = 50;
+
+/// Something wrong in a description, or worth knowing, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// File, as it was named.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// `drive \`data\``, or empty where it is about the whole file.
+    pub item: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        if !self.item.is_empty() {
+            write!(f, "{}: ", self.item)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything that is wrong in a description, by line; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", lines(.0))]
+pub struct Problems(pub Vec<Problem>);
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// A file being read, and what was found wrong so far.
+pub struct Source<'t> {
+    file: &'t str,
+    text: &'t str,
+    problems: RefCell<Vec<Problem>>,
+    notes: RefCell<Vec<Problem>>,
+}
+
+impl<'t> Source<'t> {
+    /// A text; `file` is its name in what is told.
+    pub fn new(file: &'t str, text: &'t str) -> Source<'t> {
+        Source { file, text, problems: RefCell::default(), notes: RefCell::default() }
+    }
+
+    /// The file's name.
+    pub fn file(&self) -> &'t str {
+        self.file
+    }
+
+    fn problem(&self, at: usize, item: &str, message: String) -> Problem {
+        let end = at.min(self.text.len());
+        let line = 1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count();
+        Problem { file: self.file.to_owned(), line, item: item.to_owned(), message }
+    }
+
+    /// Notes something wrong at a place in the text (bytes from its beginning).
+    pub fn wrong(&self, at: usize, item: &str, message: impl Into<String>) {
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < MOST_PROBLEMS {
+            problems.push(self.problem(at, item, message.into()));
+        }
+    }
+
+    /// Notes something that is not wrong but may not be meant.
+    pub fn note(&self, at: usize, item: &str, message: impl Into<String>) {
+        let mut notes = self.notes.borrow_mut();
+        if notes.len() < MOST_PROBLEMS {
+            notes.push(self.problem(at, item, message.into()));
+        }
+    }
+
+    /// True when nothing was wrong so far.
+    pub fn is_well(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// Parses the text into its top table; what is no TOML is noted.
+    pub fn parse(&self) -> Option<Spanned<DeTable<'t>>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in &errors {
+            let at = error.span().map_or(0, |span| span.start);
+            self.wrong(at, "", format!("no TOML: {}", error.message()));
+        }
+        errors.is_empty().then_some(table)
+    }
+
+    /// What was read, with the notes, or everything that was wrong.
+    ///
+    /// # Errors
+    /// Where anything was noted as wrong, or nothing was read.
+    pub fn finish<T>(self, read: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
+        let mut problems = self.problems.take();
+        let mut notes = self.notes.take();
+        notes.sort_by_key(|n| n.line);
+        match read {
+            Some(read) if problems.is_empty() => Ok((read, notes)),
+            _ => {
+                problems.sort_by_key(|p| p.line);
+                problems.dedup();
+                Err(Problems(problems))
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Quantities as people write them: a number and its unit in one text.
+
+use crate::Ns;
+use crate::io::BLOCK_BYTES;
+
+/// Longest time, seconds: a hundred years.
+const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
+/// Largest size or rate, bytes: four times what 63 bits of blocks would need is
+/// far beyond any device; an exbibyte is enough.
+const MOST_BYTES: f64 = (1_u64 << 60) as f64;
+
+/// A sort of quantity: what it is in words, examples, its units and their sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Sort {
+    /// What it is: "a time".
+    pub what: &'static str,
+    /// What would be right: `"0.3ms"`.
+    pub example: &'static str,
+    /// Unit, and how many base units one is.
+    units: &'static [(&'static str, f64)],
+    /// Least and most, base units.
+    range: (f64, f64),
+}
+
+const KI: f64 = 1024.0;
+
+/// A length of time; the base unit is the nanosecond.
+pub const TIME: Sort = Sort {
+    what: "a time",
+    example: "\"0.3ms\" or \"7s\"",
+    units: &[
+        ("ns", 1.0),
+        ("us", 1e3),
+        ("µs", 1e3),
+        ("μs", 1e3),
+        ("ms", 1e6),
+        ("s", 1e9),
+        ("min", 60e9),
+        ("m", 60e9),
+        ("h", 3600e9),
+        ("d", 86_400e9),
+    ],
+    range: (0.0, LONGEST_S * 1e9),
+};
+
+/// What memory and requests are measured in: KB is 1024 bytes, as everybody
+/// means it who writes "64KB records".
+pub const SIZE: Sort = Sort {
+    what: "a size",
+    example: "\"64KB\" or \"16MB\"",
+    units: &[
+        ("b", 1.0),
+        ("k", KI),
+        ("kb", KI),
+        ("kib", KI),
+        ("m", KI * KI),
+        ("mb", KI * KI),
+        ("mib", KI * KI),
+        ("g", KI * KI * KI),
+        ("gb", KI * KI * KI),
+        ("gib", KI * KI * KI),
+        ("t", KI * KI * KI * KI),
+        ("tb", KI * KI * KI * KI),
+        ("tib", KI * KI * KI * KI),
+    ],
+    range: (0.0, MOST_BYTES),
+};
+
+/// What drives and areas on them are measured in: KB is 1000 bytes, as drives
+/// are sold.
+pub const SPACE: Sort = Sort {
+    what: "a capacity",
+    example: "\"9.1GB\" or \"4TB\"",
+    units: &[
+        ("b", 1.0),
+        ("kb", 1e3),
+        ("k", KI),
+        ("kib", KI),
+        ("mb", 1e6),
+        ("m", KI * KI),
+        ("mib", KI * KI),
+        ("gb", 1e9),
+        ("g", KI * KI * KI),
+        ("gib", KI * KI * KI),
+        ("tb", 1e12),
+        ("t", KI * KI * KI * KI),
+        ("tib", KI * KI * KI * KI),
+    ],
+    range: (0.0, MOST_BYTES),
+};
+
+/// Bytes a second, decimal as links and drives are sold.
+pub const RATE: Sort = Sort {
+    what: "a rate of bytes",
+    example: "\"20MB/s\" or \"6Gbit/s\"",
+    units: &[
+        ("b/s", 1.0),
+        ("kb/s", 1e3),
+        ("kib/s", KI),
+        ("mb/s", 1e6),
+        ("mib/s", KI * KI),
+        ("gb/s", 1e9),
+        ("gib/s", KI * KI * KI),
+        ("kbit/s", 1e3 / 8.0),
+        ("mbit/s", 1e6 / 8.0),
+        ("gbit/s", 1e9 / 8.0),
+    ],
+    range: (1.0, MOST_BYTES),
+};
+
+/// How often: times a second.
+pub const OFTEN: Sort = Sort {
+    what: "a number a second",
+    example: "\"3000/s\"",
+    units: &[("/s", 1.0), ("k/s", 1e3), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)],
+    range: (0.0, 1e12),
+};
+
+/// Time of a byte; the base unit is the picosecond. A rate is understood too.
+pub const EACH_BYTE: Sort = Sort {
+    what: "a time of a byte",
+    example: "\"5ns/B\" or \"200MB/s\"",
+    units: &[
+        ("ps/b", 1.0),
+        ("ns/b", 1e3),
+        ("us/b", 1e6),
+        ("ns/kb", 1e3 / KI),
+        ("us/kb", 1e6 / KI),
+        ("ms/kb", 1e9 / KI),
+        ("us/mb", 1e6 / (KI * KI)),
+        ("ms/mb", 1e9 / (KI * KI)),
+    ],
+    range: (0.0, 1e12),
+};
+
+/// Turns a minute.
+pub const TURNS: Sort =
+    Sort { what: "a speed of rotation", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
+
+/// What is wrong with a text as a quantity, in words that follow "is".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// No number and unit of this sort.
+    Unreadable(String),
+    /// Outside what is possible.
+    OutOfRange(String),
+}
+
+impl Wrong {
+    /// The words.
+    pub fn words(&self) -> &str {
+        match self {
+            Wrong::Unreadable(words) | Wrong::OutOfRange(words) => words,
+        }
+    }
+}
+
+/// Number and unit of a text: `20 MB/s`, `1_000/s`, `1.5e3ns`.
+fn split(text: &str) -> Option<(f64, String)> {
+    let text = text.trim();
+    let digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
+    let mut end = text.find(|c| !digit(c)).unwrap_or(text.len());
+    // an exponent, where digits follow it
+    let rest = &text[end..];
+    if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
+        let sign = usize::from(exponent.starts_with(['+', '-']));
+        let digits = exponent[sign..].chars().take_while(char::is_ascii_digit).count();
+        end += if digits > 0 { 1 + sign + digits } else { 0 };
+    }
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    let unit = text[end..].trim().replace(' ', "");
+    number.is_finite().then_some((number, unit))
+}
+
+/// Reads a quantity of a sort, in its base unit.
+pub fn read(sort: &Sort, text: &str) -> Result<f64, Wrong> {
+    let unreadable =
+        |because: &str| Wrong::Unreadable(format!("{because}, where {} belongs, such as {}", sort.what, sort.example));
+    let Some((number, unit)) = split(text) else {
+        return Err(unreadable(&format!("`{}`", shown(text))));
+    };
+    if unit.is_empty() {
+        return Err(unreadable(&format!("`{}` without a unit", shown(text))));
+    }
+    let value = match factor(sort, &unit) {
+        Some(factor) => number * factor,
+        None => match rate_of(sort, number, &unit) {
+            Some(value) => value,
+            None => {
+                let known: Vec<&str> = sort.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
+                let have = known.join(", ");
+                return Err(unreadable(&format!(
+                    "`{}` with the unknown unit `{}` (there are {have})",
+                    shown(text),
+                    shown(&unit)
+                )));
+            }
+        },
+    };
+    let (least, most) = sort.range;
+    if !(value >= least && value <= most) {
+        let words = if value < least { "less" } else { "more" };
+        return Err(Wrong::OutOfRange(format!("`{}`, which is {words} than is possible", shown(text))));
+    }
+    Ok(value)
+}
+
+/// The size of a unit; case does not matter, except that `Mb/s` may be meant
+/// as bits or as bytes and is refused.
+fn factor(sort: &Sort, unit: &str) -> Option<f64> {
+    if ["Kb/s", "Mb/s", "Gb/s"].contains(&unit) {
+        return None;
+    }
+    let unit = unit.to_lowercase();
+    sort.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+}
+
+/// A rate where the time of a byte belongs.
+fn rate_of(sort: &Sort, number: f64, unit: &str) -> Option<f64> {
+    let is_time_of_byte = sort.units.first().is_some_and(|(name, _)| *name == "ps/b");
+    let factor = if is_time_of_byte { factor(&RATE, unit)? } else { return None };
+    (number > 0.0).then(|| 1e12 / (number * factor))
+}
+
+/// At most so much of a text that somebody else wrote.
+fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let clean: String = text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().count() > MOST { format!("{clean}…") } else { clean }
+}
+
+/// A time in whole nanoseconds.
+pub fn time(text: &str) -> Result<Ns, Wrong> {
+    read(&TIME, text).map(|ns| ns.round() as Ns)
+}
+
+/// Whole blocks of a size; one that is no multiple of 512 bytes is refused.
+pub fn blocks(text: &str) -> Result<u64, Wrong> {
+    let bytes = read(&SIZE, text)?;
+    if bytes % BLOCK_BYTES as f64 != 0.0 {
+        let near = ((bytes / BLOCK_BYTES as f64).round().max(1.0) as u64) * BLOCK_BYTES;
+        let words =
+            format!("`{}`, which is no multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"", shown(text));
+        return Err(Wrong::OutOfRange(words));
+    }
+    Ok(bytes as u64 / BLOCK_BYTES)
+}
+
+/// Blocks that fit into a capacity.
+pub fn space(text: &str) -> Result<u64, Wrong> {
+    read(&SPACE, text).map(|bytes| bytes as u64 / BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_as_people_write_them() {
+        let cases: [(&Sort, &str, f64); 16] = [
+            (&TIME, "0.3ms", 300_000.0),
+            (&TIME, "7s", 7e9),
+            (&TIME, "250 µs", 250_000.0),
+            (&TIME, "2 min", 120e9),
+            (&TIME, "1.5e3ns", 1500.0),
+            (&SIZE, "64KB", 65_536.0),
+            (&SIZE, "512 B", 512.0),
+            (&SIZE, "8k", 8192.0),
+            (&SPACE, "9.1GB", 9.1e9),
+            (&SPACE, "1TiB", 1_099_511_627_776.0),
+            (&RATE, "20MB/s", 20e6),
+            (&RATE, "6Gbit/s", 750e6),
+            (&OFTEN, "3_000/s", 3000.0),
+            (&OFTEN, "16k/s", 16_000.0),
+            (&EACH_BYTE, "5ns/B", 5000.0),
+            (&EACH_BYTE, "200MB/s", 5000.0),
+        ];
+        for (sort, text, value) in cases {
+            assert_eq!(read(sort, text), Ok(value), "{text}");
+        }
+        assert_eq!(time("8.33ms"), Ok(8_330_000));
+        assert_eq!(blocks("64KB"), Ok(128));
+        assert_eq!(space("1000B"), Ok(1));
+        assert_eq!(read(&TURNS, "7200 rpm"), Ok(7200.0));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_told_with_what_would_be() {
+        let cases: [(&Sort, &str, &str); 12] = [
+            (&TIME, "5", "`5` without a unit, where a time belongs, such as \"0.3ms\""),
+            (&TIME, "5 KB", "unknown unit `KB` (there are ns, us, ms"),
+            (&TIME, "fast", "`fast`, where a time belongs"),
+            (&TIME, "-3ms", "`-3ms`, where a time belongs"),
+            (&TIME, "1e30s", "more than is possible"),
+            (&TIME, "1e", "unknown unit `e`"),
+            (&RATE, "20MB", "unknown unit `MB`"),
+            (&RATE, "20Mb/s", "unknown unit `Mb/s` (there are b/s,"),
+            (&RATE, "0MB/s", "less than is possible"),
+            (&SIZE, "", "``, where a size belongs"),
+            (&OFTEN, "nan/s", "`nan/s`"),
+            (&EACH_BYTE, "0MB/s", "unknown unit"),
+        ];
+        for (sort, text, part) in cases {
+            let wrong = read(sort, text).unwrap_err();
+            assert!(wrong.words().contains(part), "{text}: {}", wrong.words());
+        }
+        assert!(blocks("1000B").unwrap_err().words().contains("the nearest is \"1024B\""));
+        assert!(read(&TIME, &"9".repeat(1000)).unwrap_err().words().len() < 200);
+    }
+}
