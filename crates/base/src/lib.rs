@@ -15,6 +15,7 @@ pub mod request;
 pub mod topology;
 pub mod units;
 pub mod words;
+pub mod zipf;
 
 pub use catalogue::{Catalogue, Counter, Kind};
 pub use ceiling::Ceiling;

@@ -9,6 +9,7 @@ pub mod diskspecs;
 pub mod drive;
 pub mod events;
 pub mod io;
+pub mod load;
 pub mod replay;
 pub mod solve;
 pub mod station;

@@ -1,0 +1,83 @@
+//! Zipf's law: few places are asked for often, most seldom.
+
+use crate::Dice;
+
+/// Zipf's law over ranks 0 to `count - 1`: after Gray et al., "Quickly
+/// generating billion-record synthetic databases", SIGMOD 1994.
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    count: f64,
+    theta: f64,
+    alpha: f64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    /// Of so many ranks, with this exponent; 1 is taken as a little less.
+    pub fn new(count: u64, theta: f64) -> Zipf {
+        let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
+        let zeta = zeta(count, theta);
+        let n = count as f64;
+        let eta = (1.0 - (2.0 / n).powf(1.0 - theta)) / (1.0 - zeta2(theta) / zeta);
+        Zipf { count: n, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
+    }
+
+    /// A rank: 0 is the most wanted.
+    #[inline]
+    pub fn draw(&self, dice: &mut Dice) -> u64 {
+        let share = dice.share();
+        let at = share * self.zeta;
+        if at < 1.0 || self.count < 2.0 {
+            return 0;
+        }
+        if at < 1.0 + 0.5f64.powf(self.theta) {
+            return 1;
+        }
+        let rank = self.count * (self.eta * share - self.eta + 1.0).powf(self.alpha);
+        (rank as u64).min(self.count as u64 - 1)
+    }
+}
+
+fn zeta2(theta: f64) -> f64 {
+    1.0 + 0.5f64.powf(theta)
+}
+
+/// Sum of 1/i^theta: the first terms one by one, the rest by the integral
+/// (Euler and Maclaurin), exact to far below what a run can tell.
+fn zeta(count: u64, theta: f64) -> f64 {
+    const EXACT: u64 = 10_000;
+    let head: f64 = (1..=count.min(EXACT)).map(|i| (i as f64).powf(-theta)).sum();
+    if count <= EXACT {
+        return head;
+    }
+    let (a, b) = (EXACT as f64, count as f64);
+    head + (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta) + 0.5 * (b.powf(-theta) - a.powf(-theta))
+}
+
+/// Spreads ranks over places, so that the most wanted do not lie side by side:
+/// multiplication by an odd constant, then the high bits.
+pub fn scatter(rank: u64, places: u64) -> u64 {
+    let mixed = (rank + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(mixed) * u128::from(places)) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zipf_draws_ranks_as_its_law_says() {
+        let zipf = Zipf::new(1000, 0.99);
+        let mut dice = Dice::new(7, 0);
+        let mut counts = vec![0u32; 1000];
+        for _ in 0..1_000_000 {
+            counts[zipf.draw(&mut dice) as usize] += 1;
+        }
+        // rank 1 has 1/zeta of all, rank 2 1/2^theta of that
+        let first = 1e6 / zeta(1000, 0.99);
+        assert!((f64::from(counts[0]) / first - 1.0).abs() < 0.02, "{} of {first}", counts[0]);
+        assert!((f64::from(counts[1]) / f64::from(counts[0]) - 0.5f64.powf(0.99)).abs() < 0.02);
+        assert!((zeta(1_000_000, 0.99) - 15.391_849_746).abs() < 1e-4);
+    }
+}

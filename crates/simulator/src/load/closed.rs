@@ -1,0 +1,96 @@
+//! Users who ask, wait for the answer, think and ask again.
+
+use diskwright_base::Dice;
+
+use crate::Ns;
+use crate::load::course::Course;
+use crate::load::operations::{Book, Flight, Turn};
+use crate::load::{Ask, Cause, ClosedSpec, LoadError, Operations, Spell};
+
+/// Most users times outstanding operations.
+const MOST_LANES: u32 = 1 << 20;
+
+/// A closed load in progress. `who` is user x outstanding + which of their operations.
+#[derive(Clone, Debug)]
+pub struct Closed {
+    users: u32,
+    outstanding: u32,
+    think: Spell,
+    book: Book,
+    course: Course,
+    lanes: Vec<Flight>,
+    /// Lanes that ask no more.
+    over: u32,
+    /// Operations that may still be begun.
+    left: u64,
+    dice: Dice,
+}
+
+impl Closed {
+    pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], dice: Dice) -> Result<Closed, LoadError> {
+        let lanes = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
+        if !(1..=MOST_LANES).contains(&lanes) {
+            return Err(LoadError::new("users", format!("users x outstanding must be from 1 to {MOST_LANES}")));
+        }
+        spec.think.check("think")?;
+        let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
+        let book = Book::new(&spec.classes, target_blocks, spec.users)?;
+        Ok(Closed {
+            users: spec.users,
+            outstanding: spec.outstanding,
+            think: spec.think,
+            book,
+            course: Course::new(&spec.phases, &weights)?,
+            lanes: vec![Flight::default(); lanes as usize],
+            over: 0,
+            left: spec.most_operations.unwrap_or(u64::MAX),
+            dice,
+        })
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+        let user = who / self.outstanding;
+        let Some(flight) = self.lanes.get_mut(who as usize) else { return };
+        if cause == Cause::Start {
+            let part = match self.think {
+                Spell::Constant { .. } if self.users > 1 => self.dice.share(),
+                _ => 1.0,
+            };
+            let think = self.think.draw_ns(&mut self.dice);
+            self.ask(now.saturating_add((think as f64 * part) as Ns), who, user, asks);
+        } else if self.book.go_on(flight, Turn { at: now, who, user }, &mut self.dice, asks) {
+            let think = self.think.draw_ns(&mut self.dice);
+            self.ask(now.saturating_add(think), who, user, asks);
+        }
+    }
+
+    #[inline]
+    fn ask(&mut self, at: Ns, who: u32, user: u32, asks: &mut Vec<Ask>) {
+        // the first users are there first and stay longest
+        let at = self.course.above(f64::from(user) / f64::from(self.users), at);
+        let Some(at) = at.filter(|at| self.left > 0 && !self.course.over(*at)) else {
+            self.over += 1;
+            return;
+        };
+        self.left -= 1;
+        let class = self.course.class(at, &mut self.dice);
+        self.lanes[who as usize] = self.book.begin(class, Turn { at, who, user }, &mut self.dice, asks);
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        self.lanes.len() as u32
+    }
+
+    pub(super) fn finished(&self) -> bool {
+        self.over as usize == self.lanes.len()
+    }
+
+    pub(super) fn operations(&self) -> &[Operations] {
+        &self.book.operations
+    }
+
+    pub(super) fn operations_mut(&mut self) -> &mut [Operations] {
+        &mut self.book.operations
+    }
+}

@@ -1,0 +1,181 @@
+//! Operations that come on their own: each takes a free place among those
+//! under way, and gives it back when it is done.
+
+use diskwright_base::Dice;
+
+use crate::Ns;
+use crate::load::course::Course;
+use crate::load::operations::{Book, Flight, Turn};
+use crate::load::{Ask, Batch, Bursts, Cause, LoadError, OpenSpec, Operations, Spell};
+
+/// Who watches for arrivals; operations come behind.
+const DOOR: u32 = 0;
+
+/// Most bursts in the mean between two arrivals.
+const MOST_BURSTS: f64 = 1e4;
+
+/// An open load in progress.
+#[derive(Clone, Debug)]
+pub struct Open {
+    gap: Spell,
+    batch: Batch,
+    bursts: Option<Bursts>,
+    /// Time left of the burst, ns.
+    burst_left: f64,
+    book: Book,
+    course: Course,
+    slots: Vec<Flight>,
+    free: Vec<u32>,
+    most: u32,
+    /// The part of a nanosecond that the last arrival came too early.
+    early: f64,
+    /// Operations that may still come.
+    left: u64,
+    over: bool,
+    dice: Dice,
+}
+
+impl Open {
+    pub(super) fn new(spec: &OpenSpec, target_blocks: &[u64], mut dice: Dice) -> Result<Open, LoadError> {
+        spec.gap.check("gap")?;
+        if spec.gap.mean_s() < 1e-9 {
+            return Err(LoadError::new("gap", "arrivals come at most one a nanosecond: a gap of at least 1e-9 s"));
+        }
+        if let Some(Bursts { on, off }) = &spec.bursts {
+            on.check("bursts")?;
+            off.check("bursts")?;
+            // arrivals seek their burst one by one
+            if on.mean_s() * MOST_BURSTS < spec.gap.mean_s() || on.mean_s() < 1e-9 {
+                let why =
+                    format!("a burst lasts 1e-9 s or more, and a {MOST_BURSTS}th of the gap between arrivals or more");
+                return Err(LoadError::new("bursts", why));
+            }
+        }
+        let batch_fits = match spec.batch {
+            Batch::One => true,
+            Batch::Fixed(size) => (1..=65_536).contains(&size),
+            Batch::Geometric(mean) => (1.0..=65_536.0).contains(&mean),
+        };
+        if !batch_fits {
+            return Err(LoadError::new("batch", "1 to 65536 operations at a time"));
+        }
+        if spec.most_outstanding == 0 || spec.most_outstanding == u32::MAX {
+            return Err(LoadError::new("most_outstanding", "at least 1 and below 4294967295"));
+        }
+        let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
+        let burst_left = spec.bursts.map_or(f64::INFINITY, |bursts| bursts.on.draw(&mut dice) * 1e9);
+        Ok(Open {
+            gap: spec.gap,
+            batch: spec.batch,
+            bursts: spec.bursts,
+            burst_left,
+            book: Book::new(&spec.classes, target_blocks, 1)?,
+            course: Course::new(&spec.phases, &weights)?,
+            slots: Vec::new(),
+            free: Vec::new(),
+            most: spec.most_outstanding,
+            early: 0.0,
+            left: spec.most_operations.unwrap_or(u64::MAX),
+            over: false,
+            dice,
+        })
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+        if who == DOOR {
+            if cause != Cause::Start {
+                self.arrive(now, asks);
+            }
+            self.await_next(now, asks);
+            return;
+        }
+        let Some(flight) = self.slots.get_mut(who as usize - 1) else { return };
+        if self.book.go_on(flight, Turn { at: now, who, user: 0 }, &mut self.dice, asks) {
+            self.free.push(who);
+        }
+    }
+
+    fn arrive(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        let size = match self.batch {
+            Batch::One => 1,
+            Batch::Fixed(size) => size,
+            Batch::Geometric(mean) => geometric(mean, &mut self.dice),
+        };
+        for _ in 0..u64::from(size).min(self.left) {
+            self.left -= 1;
+            let class = self.course.class(now, &mut self.dice);
+            let Some(who) = self.place() else {
+                self.book.lost(class);
+                continue;
+            };
+            let turn = Turn { at: now, who, user: 0 };
+            self.slots[who as usize - 1] = self.book.begin(class, turn, &mut self.dice, asks);
+        }
+    }
+
+    /// A place among those under way; `None` where there are too many.
+    #[inline]
+    fn place(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let places = self.slots.len() as u32;
+            (places < self.most).then(|| {
+                self.slots.push(Flight::default());
+                places + 1
+            })
+        })
+    }
+
+    #[inline]
+    fn await_next(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        let gap = self.gap.draw(&mut self.dice) * 1e9 + self.early;
+        let wait = self.with_pauses(gap);
+        let whole = wait.floor();
+        // where the level changes the fraction is that of another scale, and as small
+        self.early = wait - whole;
+        match self.course.after(now, whole).filter(|at| self.left > 0 && !self.course.over(*at)) {
+            Some(at) => asks.push(Ask::alarm(at, DOOR)),
+            None => self.over = true,
+        }
+    }
+
+    /// A gap with the pauses that fall into it.
+    fn with_pauses(&mut self, gap: f64) -> f64 {
+        let Some(bursts) = self.bursts else { return gap };
+        let (mut left, mut wait) = (gap, 0.0);
+        while left > self.burst_left && wait < u64::MAX as f64 {
+            left -= self.burst_left;
+            wait += self.burst_left + bursts.off.draw(&mut self.dice) * 1e9;
+            // never nothing, so that the loop ends
+            self.burst_left = (bursts.on.draw(&mut self.dice) * 1e9).max(1.0);
+        }
+        self.burst_left -= left;
+        wait + left
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        1
+    }
+
+    pub(super) fn finished(&self) -> bool {
+        self.over && self.free.len() == self.slots.len()
+    }
+
+    pub(super) fn operations(&self) -> &[Operations] {
+        &self.book.operations
+    }
+
+    pub(super) fn operations_mut(&mut self) -> &mut [Operations] {
+        &mut self.book.operations
+    }
+}
+
+/// At least 1, each further one with the same probability, of this mean.
+fn geometric(mean: f64, dice: &mut Dice) -> u32 {
+    let go_on = 1.0 - 1.0 / mean;
+    if go_on <= 0.0 {
+        return 1;
+    }
+    // inversion: P(more than n) = go_on^n
+    1 + ((1.0 - dice.share()).ln() / go_on.ln()) as u32
+}

@@ -1,0 +1,218 @@
+//! One operation, request by request: the transfers of its class one after
+//! another, the pieces of a transfer side by side.
+
+use diskwright_base::Dice;
+
+use crate::Ns;
+use crate::io::{BLOCK_BYTES, Io};
+use crate::load::place::{Lengths, Places, stretch};
+use crate::load::{Ask, Class, LoadError, Operations, Spell, Transfer};
+
+/// Most classes of a load and transfers of a class.
+const MOST: usize = 1000;
+
+/// Everything that can be done, ready to draw from.
+#[derive(Clone, Debug)]
+pub(super) struct Book {
+    classes: Vec<Vec<Work>>,
+    rounds: Vec<u32>,
+    pub(super) operations: Vec<Operations>,
+}
+
+/// A transfer, ready to draw from.
+#[derive(Clone, Debug)]
+struct Work {
+    target: u16,
+    places: Places,
+    reads: Lengths,
+    writes: Lengths,
+    read_share: f64,
+    total: Option<u64>,
+    parallel: u32,
+    compute: Spell,
+    cached: bool,
+    posted: bool,
+}
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flight {
+    pub(super) began: Ns,
+    class: u16,
+    transfer: u16,
+    write: bool,
+    /// Rounds still to come after this one.
+    rounds: u32,
+    /// Pieces under way.
+    out: u32,
+    /// Where the next piece begins, and blocks still to ask for.
+    next: u64,
+    left: u64,
+}
+
+/// For whom and when an operation goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) at: Ns,
+    /// Who is told.
+    pub(super) who: u32,
+    /// Whose stream is read.
+    pub(super) user: u32,
+}
+
+impl Book {
+    pub(super) fn new(classes: &[Class], target_blocks: &[u64], users: u32) -> Result<Book, LoadError> {
+        if classes.is_empty() || classes.len() > MOST {
+            return Err(LoadError::new("classes", format!("{} classes; 1 to {MOST}", classes.len())));
+        }
+        let mut book = Book { classes: Vec::new(), rounds: Vec::new(), operations: Vec::new() };
+        for class in classes {
+            if class.transfers.is_empty() || class.transfers.len() > MOST || class.rounds == 0 {
+                let why = format!("class `{}` needs 1 to {MOST} transfers and at least one round", class.name);
+                return Err(LoadError::new("transfers", why));
+            }
+            let works = class.transfers.iter().map(|transfer| Work::new(transfer, target_blocks, users));
+            book.classes.push(works.collect::<Result<_, _>>()?);
+            book.rounds.push(class.rounds);
+            book.operations.push(Operations::new(&class.name));
+        }
+        Ok(book)
+    }
+
+    /// Begins an operation of a class.
+    #[inline]
+    pub(super) fn begin(&mut self, class: usize, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) -> Flight {
+        let mut flight =
+            Flight { began: turn.at, class: class as u16, rounds: self.rounds[class] - 1, ..Flight::default() };
+        self.operations[class].totals.begun += 1;
+        self.transfer(&mut flight, turn, dice, asks);
+        flight
+    }
+
+    /// One of its requests is done (or issued, where nobody waits): true where that was the last.
+    #[inline]
+    pub(super) fn go_on(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) -> bool {
+        flight.out = flight.out.saturating_sub(1);
+        if flight.left > 0 {
+            self.piece(flight, turn, dice, asks);
+            return false;
+        }
+        if flight.out > 0 {
+            return false;
+        }
+        let class = usize::from(flight.class);
+        flight.transfer += 1;
+        if usize::from(flight.transfer) == self.classes[class].len() {
+            if flight.rounds == 0 {
+                self.operations[class].done(flight.began, turn.at);
+                return true;
+            }
+            flight.rounds -= 1;
+            flight.transfer = 0;
+        }
+        self.transfer(flight, turn, dice, asks);
+        false
+    }
+
+    /// What came and was turned away.
+    pub(super) fn lost(&mut self, class: usize) {
+        self.operations[class].totals.lost += 1;
+    }
+
+    fn transfer(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+        let work = &mut self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        flight.write = match work.read_share {
+            1.0 => false,
+            0.0 => true,
+            share => dice.share() >= share,
+        };
+        match work.total {
+            None => {
+                flight.left = u64::from(work.lengths(flight.write).draw(dice));
+                flight.next = work.places.draw(turn.user, flight.left, dice);
+                let blocks = flight.left as u32;
+                self.ask(flight, blocks, turn, dice, asks);
+            }
+            Some(total) => {
+                flight.left = total;
+                flight.next = work.places.draw(turn.user, total, dice);
+                for _ in 0..work.parallel {
+                    if flight.left > 0 {
+                        self.piece(flight, turn, dice, asks);
+                    }
+                }
+            }
+        }
+    }
+
+    fn piece(&mut self, flight: &mut Flight, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+        let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        let blocks = u64::from(work.lengths(flight.write).draw(dice)).min(flight.left);
+        self.ask(flight, blocks as u32, turn, dice, asks);
+    }
+
+    #[inline]
+    fn ask(&mut self, flight: &mut Flight, blocks: u32, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
+        let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        asks.push(Ask {
+            at: turn.at,
+            who: turn.who,
+            target: work.target,
+            io: Io { first: flight.next, blocks, write: flight.write },
+            compute: work.compute.draw_ns(dice),
+            cached: work.cached,
+            tell_issued: work.posted,
+            wait: !work.posted,
+        });
+        flight.next += u64::from(blocks);
+        flight.left -= u64::from(blocks);
+        flight.out += 1;
+        let totals = &mut self.operations[usize::from(flight.class)].totals;
+        totals.requests += 1;
+        totals.bytes += u64::from(blocks) * BLOCK_BYTES;
+    }
+}
+
+impl Work {
+    fn new(transfer: &Transfer, target_blocks: &[u64], users: u32) -> Result<Work, LoadError> {
+        let Some(room) = target_blocks.get(usize::from(transfer.target)) else {
+            let why = format!("target {} of {}; they count from 0", transfer.target, target_blocks.len());
+            return Err(LoadError::new("target", why));
+        };
+        let reads = Lengths::new(&transfer.bytes, "bytes")?;
+        let writes = match &transfer.write_bytes {
+            Some(sizes) => Lengths::new(sizes, "write_bytes")?,
+            None => reads.clone(),
+        };
+        let total = match transfer.total_bytes {
+            Some(bytes) if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) => {
+                return Err(LoadError::new("total_bytes", format!("{bytes} bytes: whole blocks of 512, at least one")));
+            }
+            bytes => bytes.map(|bytes| bytes / BLOCK_BYTES),
+        };
+        if !(0.0..=1.0).contains(&transfer.read_share) {
+            return Err(LoadError::new("read_share", format!("{} is no share: 0 to 1", transfer.read_share)));
+        }
+        if !(1..=65_536).contains(&transfer.parallel) {
+            return Err(LoadError::new("parallel", "1 to 65536 pieces at a time"));
+        }
+        if !transfer.align_bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(LoadError::new("align_bytes", "whole blocks of 512"));
+        }
+        transfer.compute.check("compute")?;
+        let longest = total.unwrap_or(u64::from(reads.most().max(writes.most())));
+        let align = match transfer.align_bytes / BLOCK_BYTES {
+            0 => u64::from(reads.least().min(writes.least())),
+            blocks => blocks,
+        };
+        let stretch = stretch(&transfer.part, *room)?;
+        let places = Places::new(&transfer.access, stretch, align, longest, users)?;
+        let Transfer { target, read_share, parallel, compute, cached, posted, .. } = *transfer;
+        Ok(Work { target, places, reads, writes, read_share, total, parallel, compute, cached, posted })
+    }
+
+    #[inline]
+    fn lengths(&self, write: bool) -> &Lengths {
+        if write { &self.writes } else { &self.reads }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a load got done: its operations, with their times.
+
+use diskwright_base::Histogram;
+
+use crate::Ns;
+
+/// Operations of one class.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    /// The class.
+    pub name: String,
+    /// Sums; differences of two moments are a sample.
+    pub totals: Totals,
+    /// Response times, ns; of a closed load from asking, of an open one from arriving.
+    pub responses: Histogram,
+    /// Parts of the work with a beginning and an end, such as the passes of a sort.
+    pub spans: Vec<Span>,
+}
+
+/// Sums over operations of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Begun.
+    pub begun: u64,
+    /// Done.
+    pub done: u64,
+    /// That came and found no place (open loads).
+    pub lost: u64,
+    /// Requests of the operations begun.
+    pub requests: u64,
+    /// Bytes those requests moved.
+    pub bytes: u64,
+    /// Sum of response times of those done, ns.
+    pub response_ns: u128,
+}
+
+impl Totals {
+    /// What was added since an earlier moment.
+    pub fn since(&self, earlier: &Totals) -> Totals {
+        Totals {
+            begun: self.begun.saturating_sub(earlier.begun),
+            done: self.done.saturating_sub(earlier.done),
+            lost: self.lost.saturating_sub(earlier.lost),
+            requests: self.requests.saturating_sub(earlier.requests),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            response_ns: self.response_ns.saturating_sub(earlier.response_ns),
+        }
+    }
+
+    /// Mean response time, s; NaN where nothing was done.
+    pub fn response_s(&self) -> f64 {
+        self.response_ns as f64 * 1e-9 / self.done as f64
+    }
+}
+
+/// A part of a load's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it was.
+    pub name: String,
+    /// When it began.
+    pub from: Ns,
+    /// When it was done.
+    pub to: Ns,
+}
+
+impl Operations {
+    pub(super) fn new(name: &str) -> Operations {
+        Operations { name: name.to_owned(), totals: Totals::default(), responses: Histogram::new(), spans: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn done(&mut self, began: Ns, now: Ns) {
+        let response = now.saturating_sub(began);
+        self.totals.done += 1;
+        self.totals.response_ns += u128::from(response);
+        self.responses.record(response);
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.totals = Totals::default();
+        self.responses.clear();
+    }
+}

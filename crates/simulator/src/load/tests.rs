@@ -1,0 +1,266 @@
+//! Loads driven by the plainest of systems: every request takes as long as the
+//! test says, and nothing ever waits.
+
+use super::*;
+use crate::events::Events;
+
+/// What was asked for, and when it went out.
+pub(super) type Asked = Vec<(Ns, Ask)>;
+
+/// Runs a load until it ends or a moment comes; requests take what `service` says.
+pub(super) fn drive(load: &mut Load, until: Ns, mut service: impl FnMut(&Ask) -> Ns) -> Asked {
+    let (mut events, mut asks, mut asked) = (Events::new(), Vec::new(), Vec::new());
+    (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
+    loop {
+        for ask in asks.drain(..) {
+            assert!(ask.at >= events.now(), "{ask:?} before {}", events.now());
+            let out = ask.at.saturating_add(ask.compute);
+            if ask.tell_issued {
+                events.at(out, (ask.who, Cause::Issued));
+            }
+            let took = if ask.io.blocks == 0 { 0 } else { service(&ask) };
+            if ask.wait {
+                events.at(out.saturating_add(took), (ask.who, Cause::Done));
+            }
+            if ask.io.blocks > 0 {
+                asked.push((out, ask));
+            }
+        }
+        match events.take() {
+            Some((now, (who, cause))) if now < until => load.next(now, who, cause, &mut asks),
+            _ => return asked,
+        }
+    }
+}
+
+/// A million blocks.
+const TARGET: [u64; 2] = [1 << 20, 1 << 20];
+const S: Ns = 1_000_000_000;
+
+fn closed(spec: ClosedSpec) -> Load {
+    Load::new(&LoadSpec::Closed(spec), &TARGET, Dice::new(7, 0)).unwrap()
+}
+
+fn open(spec: OpenSpec) -> Load {
+    Load::new(&LoadSpec::Open(spec), &TARGET, Dice::new(7, 0)).unwrap()
+}
+
+#[test]
+fn users_keep_their_outstanding_requests_and_no_more() {
+    let mut load = closed(ClosedSpec { users: 3, outstanding: 4, ..ClosedSpec::default() });
+    let asked = drive(&mut load, S, |_| 1_000_000);
+    // twelve at a time, each a millisecond
+    assert_eq!(asked.len(), 12 * 1000);
+    let totals = load.operations()[0].totals;
+    assert_eq!((totals.done, totals.begun, totals.bytes), (11_988, 12_000, 12_000 * 4096));
+    assert_eq!(totals.response_s(), 1e-3);
+    load.forget();
+    assert_eq!((load.operations()[0].totals, load.operations()[0].responses.count()), (Totals::default(), 0));
+}
+
+#[test]
+fn think_times_slow_users_down_as_the_interactive_law_says() {
+    for think in [Spell::Constant { s: 0.009 }, Spell::Exponential { mean_s: 0.009 }] {
+        let mut load = closed(ClosedSpec { users: 20, think, ..ClosedSpec::default() });
+        let asked = drive(&mut load, 50 * S, |_| 1_000_000);
+        // X = N / (R + Z): 20 / 10 ms
+        let per_s = asked.len() as f64 / 50.0;
+        assert!((per_s / 2000.0 - 1.0).abs() < 0.01, "{think:?}: {per_s}");
+    }
+}
+
+#[test]
+fn a_copy_is_made_of_its_pieces() {
+    let transfer = Transfer {
+        bytes: Sizes::One(65_536),
+        total_bytes: Some(1_000_448),
+        parallel: 4,
+        read_share: 0.0,
+        align_bytes: 4096,
+        ..Transfer::default()
+    };
+    let class = Class::of("copy", 1.0, transfer);
+    let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(3), ..ClosedSpec::default() });
+    let asked = drive(&mut load, Ns::MAX, |_| 10);
+    assert!(load.finished());
+    // 1954 blocks: 15 pieces of 128 and one of 34; four rounds of 10 ns
+    assert_eq!(asked.len(), 3 * 16);
+    let first: Vec<u32> = asked[..16].iter().map(|(_, ask)| ask.io.blocks).collect();
+    assert_eq!((first[0], first[14], first[15]), (128, 128, 34));
+    assert!(asked[..16].windows(2).all(|pair| pair[0].1.io.end() == pair[1].1.io.first));
+    assert!(asked.iter().all(|(_, ask)| ask.io.write));
+    let totals = load.operations()[0].totals;
+    assert_eq!((totals.done, totals.response_ns, totals.requests), (3, 3 * 40, 48));
+}
+
+#[test]
+fn transfers_of_a_class_follow_each_other_round_by_round() {
+    let read = Transfer { access: Access::Sequential { streams: 1 }, ..Transfer::default() };
+    let write = Transfer { target: 1, read_share: 0.0, compute: Spell::Constant { s: 5e-9 }, ..read.clone() };
+    let class = Class { name: "copy".into(), weight: 1.0, transfers: vec![read, write], rounds: 2 };
+    let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(1), ..ClosedSpec::default() });
+    let asked = drive(&mut load, Ns::MAX, |_| 10);
+    let seen: Vec<_> = asked.iter().map(|(at, ask)| (*at, ask.target, ask.io)).collect();
+    let (read, write) = (|first| Io::read(first, 8), |first| Io::write(first, 8));
+    assert_eq!(seen, [(0, 0, read(0)), (15, 1, write(0)), (25, 0, read(8)), (40, 1, write(8))]);
+    assert_eq!(load.operations()[0].totals.response_ns, 50);
+}
+
+#[test]
+fn nobody_waits_for_what_is_posted() {
+    let posted =
+        Transfer { read_share: 0.0, posted: true, compute: Spell::Constant { s: 1e-6 }, ..Transfer::default() };
+    let class = Class::of("post", 1.0, posted);
+    let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(5), ..ClosedSpec::default() });
+    let asked = drive(&mut load, Ns::MAX, |_| S);
+    assert_eq!(asked.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
+    assert!(load.finished());
+}
+
+#[test]
+fn classes_and_reads_come_in_their_shares() {
+    let of = |name, weight, read_share| Class::of(name, weight, Transfer { read_share, ..Transfer::default() });
+    let classes = vec![of("one", 3.0, 0.7), of("two", 1.0, 0.0)];
+    let mut load = closed(ClosedSpec { classes, ..ClosedSpec::default() });
+    let asked = drive(&mut load, 100_000, |_| 1);
+    let all = asked.len() as f64;
+    let one = load.operations()[0].totals.begun as f64;
+    let reads = asked.iter().filter(|(_, ask)| !ask.io.write).count() as f64;
+    assert!((one / all - 0.75).abs() < 0.01, "{}", one / all);
+    assert!((reads / one - 0.7).abs() < 0.01, "{}", reads / one);
+}
+
+#[test]
+fn arrivals_come_at_their_rate_however_long_the_answers_take() {
+    let cases = [
+        (Spell::Exponential { mean_s: 1e-3 }, 1.0),
+        (Spell::Constant { s: 1e-3 }, 0.0),
+        (Spell::Hyper { mean_s: 1e-3, cv2: 4.0 }, 4.0),
+    ];
+    for (gap, cv2) in cases {
+        let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
+        let asked = drive(&mut load, 100 * S, |_| 3 * S);
+        let gaps: Vec<f64> = asked.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 * 1e-9).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e-3 - 1.0).abs() < 0.02, "{gap:?}: {mean}");
+        assert!((variance / mean.powi(2) - cv2).abs() < 0.05 * (1.0 + cv2), "{gap:?}");
+    }
+}
+
+#[test]
+fn a_clockwork_of_broken_nanoseconds_keeps_its_rate() {
+    let gap = Spell::Constant { s: 1.0 / 3e6 };
+    let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
+    let asked = drive(&mut load, S / 100, |_| 10);
+    assert_eq!(asked.len(), 29_999);
+    assert_eq!((asked[2].0, asked[29_998].0), (1000, 9_999_666));
+}
+
+#[test]
+fn batches_and_bursts() {
+    let per_second = Spell::Constant { s: 1.0 };
+    let mut load = open(OpenSpec { gap: per_second, batch: Batch::Fixed(5), ..OpenSpec::default() });
+    assert_eq!(drive(&mut load, 10 * S + 1, |_| 10).len(), 50);
+    let mut load = open(OpenSpec {
+        gap: Spell::Exponential { mean_s: 1e-3 },
+        batch: Batch::Geometric(4.0),
+        ..OpenSpec::default()
+    });
+    let found = drive(&mut load, 50 * S, |_| 10).len() as f64;
+    assert!((found / 200_000.0 - 1.0).abs() < 0.03, "{found}");
+    // 10 ms of every 50 ms, one a millisecond: the first at 1 ms, nothing from 10 ms to 50 ms
+    let bursts = Some(Bursts { on: Spell::Constant { s: 0.01 }, off: Spell::Constant { s: 0.04 } });
+    let mut load = open(OpenSpec { gap: Spell::Constant { s: 1e-3 }, bursts, ..OpenSpec::default() });
+    let asked = drive(&mut load, S, |_| 10);
+    assert!((198..=200).contains(&asked.len()), "{}", asked.len());
+    assert!(asked.iter().all(|(at, _)| at % 50_000_000 <= 10_000_000));
+}
+
+#[test]
+fn what_finds_no_place_is_lost_and_counted() {
+    let mut load = open(OpenSpec {
+        gap: Spell::Constant { s: 1e-3 },
+        most_outstanding: 7,
+        most_operations: Some(100),
+        ..OpenSpec::default()
+    });
+    let asked = drive(&mut load, Ns::MAX, |_| S);
+    let totals = load.operations()[0].totals;
+    assert_eq!((asked.len(), totals.begun, totals.done, totals.lost), (7, 7, 7, 93));
+    assert!(load.finished());
+}
+
+#[test]
+fn phases_raise_and_lower_a_load() {
+    let phase = |lasts, from, to| Phase { lasts, from, to, weights: Vec::new() };
+    let phases = vec![phase(10 * S, 0.0, 1.0), phase(10 * S, 1.0, 1.0), phase(10 * S, 0.0, 0.0)];
+    let gap = Spell::Exponential { mean_s: 1e-3 };
+    let mut load = open(OpenSpec { gap, phases: phases.clone(), ..OpenSpec::default() });
+    let asked = drive(&mut load, Ns::MAX, |_| 10);
+    let within = |from: Ns, to: Ns| asked.iter().filter(|(at, _)| (from * S..to * S).contains(at)).count() as f64;
+    // half of 10 s x 1000/s while it grows, a quarter of that in the first half
+    let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.06, "{found} {expected}");
+    near(within(0, 5), 1250.0);
+    near(within(0, 10), 5000.0);
+    near(within(10, 20), 10_000.0);
+    assert!(within(20, 40) == 0.0 && load.finished());
+    // ten users, one a second; each is there from its second on
+    let mut load = closed(ClosedSpec { users: 10, phases, ..ClosedSpec::default() });
+    let asked = drive(&mut load, Ns::MAX, |_| 10_000_000);
+    for second in 0..20 {
+        let users: std::collections::BTreeSet<u32> =
+            asked.iter().filter(|(at, _)| at / S == second).map(|(_, ask)| ask.who).collect();
+        assert_eq!(users.len() as u64, (second + 1).min(10), "{second}");
+    }
+    assert!(load.finished() && asked.iter().all(|(at, _)| *at < 20 * S));
+}
+
+#[test]
+fn the_same_seed_asks_for_the_same() {
+    let spec = OpenSpec { batch: Batch::Geometric(2.0), ..OpenSpec::default() };
+    let run = || drive(&mut open(spec.clone()), S, |ask| ask.io.first % 1000);
+    assert_eq!(run(), run());
+    let other = &mut Load::new(&LoadSpec::Open(spec.clone()), &TARGET, Dice::new(8, 0)).unwrap();
+    assert_ne!(run(), drive(other, S, |ask| ask.io.first % 1000));
+}
+
+#[test]
+fn impossible_loads_are_refused_by_the_name_of_their_field() {
+    let refused = |spec: LoadSpec, item: &str| {
+        let error = Load::new(&spec, &TARGET, Dice::new(1, 1)).map(|_| ()).unwrap_err();
+        assert_eq!(error.item, item, "{error}");
+        assert!(!error.because.is_empty());
+    };
+    let base = ClosedSpec::default;
+    let with =
+        |transfer: Transfer| LoadSpec::Closed(ClosedSpec { classes: vec![Class::of("x", 1.0, transfer)], ..base() });
+    refused(LoadSpec::Closed(ClosedSpec { users: 0, ..base() }), "users");
+    refused(LoadSpec::Closed(ClosedSpec { users: u32::MAX, outstanding: 9, ..base() }), "users");
+    refused(LoadSpec::Closed(ClosedSpec { classes: vec![], ..base() }), "classes");
+    refused(
+        LoadSpec::Closed(ClosedSpec { classes: vec![Class { weight: -1.0, ..Class::default() }], ..base() }),
+        "weight",
+    );
+    refused(
+        LoadSpec::Closed(ClosedSpec { classes: vec![Class { rounds: 0, ..Class::default() }], ..base() }),
+        "transfers",
+    );
+    refused(LoadSpec::Closed(ClosedSpec { think: Spell::Constant { s: -1.0 }, ..base() }), "think");
+    refused(with(Transfer { target: 2, ..Transfer::default() }), "target");
+    refused(with(Transfer { read_share: f64::NAN, ..Transfer::default() }), "read_share");
+    refused(with(Transfer { parallel: 0, ..Transfer::default() }), "parallel");
+    refused(with(Transfer { total_bytes: Some(0), ..Transfer::default() }), "total_bytes");
+    refused(with(Transfer { total_bytes: Some(1 << 40), ..Transfer::default() }), "part");
+    refused(with(Transfer { align_bytes: 100, ..Transfer::default() }), "align_bytes");
+    refused(with(Transfer { write_bytes: Some(Sizes::One(1)), ..Transfer::default() }), "write_bytes");
+    let open = OpenSpec::default;
+    refused(LoadSpec::Open(OpenSpec { gap: Spell::NONE, ..open() }), "gap");
+    refused(LoadSpec::Open(OpenSpec { batch: Batch::Fixed(0), ..open() }), "batch");
+    refused(LoadSpec::Open(OpenSpec { batch: Batch::Geometric(f64::NAN), ..open() }), "batch");
+    refused(
+        LoadSpec::Open(OpenSpec { bursts: Some(Bursts { on: Spell::NONE, off: Spell::NONE }), ..open() }),
+        "bursts",
+    );
+    refused(LoadSpec::Open(OpenSpec { most_outstanding: 0, ..open() }), "most_outstanding");
+}
