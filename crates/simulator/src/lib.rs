@@ -4,17 +4,22 @@
 //! seed, no clock and no files.
 
 pub mod array;
+pub mod catalogue;
 pub mod confidence;
+pub mod device;
 pub mod diskspecs;
 pub mod drive;
 pub mod events;
+pub mod flash;
 pub mod io;
 pub mod load;
 pub mod replay;
 pub mod solve;
+pub mod spread;
 pub mod station;
 pub mod text;
 pub mod theory;
+pub mod volume;
 
 /// A moment or a length of virtual time, nanoseconds.
 pub type Ns = u64;

@@ -45,6 +45,7 @@ fn spec() -> Spec {
         cache: CacheSpec::none(),
         channel: ChannelSpec::default(),
         policy: Policy::FirstCome,
+        slots: 1,
     }
 }
 

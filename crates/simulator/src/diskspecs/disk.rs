@@ -21,7 +21,6 @@ const LEFT: &[(&str, f64)] = &[
 const SILENT: &[&str] = &[
     "Print stats",
     "Avg sectors per cylinder",
-    "Max queue length",
     "Calc sector by sector",
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
@@ -57,6 +56,7 @@ const QUEUE: &[&str] = &[
 /// All other parameters, for hints.
 const KNOWN: &[&str] = &[
     "Model",
+    "Max queue length",
     "Scheduler",
     "Per-request overhead time",
     "Time scale for overheads",
@@ -171,6 +171,7 @@ fn drive(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec
         Some(_) => scheduler(fields.need_block("Scheduler")?, notes)?,
         None => Policy::FirstCome,
     };
+    let slots = fields.whole("Max queue length", 0, 1 << 20)?.unwrap_or(1).max(1) as u32;
     for (key, off) in LEFT {
         if let Some(entry) = fields.entry(key) {
             let value = number(&entry.at, key, &entry.value, -1.0, 100.0)?;
@@ -184,7 +185,8 @@ fn drive(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result<Spec
     }
     fields.finish(KNOWN)?;
     let channel = ChannelSpec { read_block: per_block, write_block: per_block, never_leaves };
-    let spec = Spec { name: block.name.clone(), overheads, cache, channel, policy, ..disk_model(model, load, notes)? };
+    let model_spec = disk_model(model, load, notes)?;
+    let spec = Spec { name: block.name.clone(), overheads, cache, channel, policy, slots, ..model_spec };
     spec.check().map_err(|e| model.at.error(e.to_string()))?;
     Ok(spec)
 }
@@ -223,6 +225,7 @@ fn disk_model(block: &Block, load: &dyn Load, notes: &mut Vec<String>) -> Result
         cache: CacheSpec::none(),
         channel: ChannelSpec::default(),
         policy: Policy::FirstCome,
+        slots: 1,
     };
     spec.check().map_err(|e| block.at.error(e.to_string()))?;
     let model = crate::drive::Model::new(&spec).map_err(|e| block.at.error(e.to_string()))?;

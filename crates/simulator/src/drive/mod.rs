@@ -8,6 +8,7 @@ mod ahead;
 mod cache;
 mod geometry;
 mod mechanism;
+mod printed;
 mod queue;
 mod seek;
 mod serve;
@@ -16,6 +17,7 @@ mod spec;
 use std::sync::Arc;
 
 pub use geometry::{Geometry, Place, Run};
+pub use printed::{Printed, TrackRate};
 pub use queue::{Policy, Queue};
 pub use seek::{RootAndLine, Seek};
 pub use spec::{Access, CacheSpec, ChannelSpec, EarlyDisconnect, Order, Overheads, ReadAhead, Sparing, Spec, ZoneSpec};
@@ -110,6 +112,8 @@ pub struct Model {
     overheads: Overheads,
     cache: CacheSpec,
     channel: ChannelSpec,
+    policy: Policy,
+    slots: u32,
 }
 
 impl Model {
@@ -125,12 +129,24 @@ impl Model {
             overheads: spec.overheads,
             cache: spec.cache,
             channel: spec.channel,
+            policy: spec.policy,
+            slots: spec.slots.max(1),
         })
     }
 
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which of the requests that it holds is next.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Requests that it holds at a time.
+    pub fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// Blocks of 512 bytes that it holds.

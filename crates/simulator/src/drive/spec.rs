@@ -38,6 +38,8 @@ pub struct Spec {
     pub channel: ChannelSpec,
     /// Which of its queued requests is next.
     pub policy: super::Policy,
+    /// Requests that it holds at a time; the others wait outside.
+    pub slots: u32,
 }
 
 /// Numbering of tracks over surfaces and cylinders.

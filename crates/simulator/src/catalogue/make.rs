@@ -1,0 +1,311 @@
+//! From a file's keys to entries: units, ranges, and one kind each.
+
+use std::collections::BTreeMap;
+
+use super::{CatalogueError, Entry, EntryKind, raw};
+use crate::Ns;
+use crate::device::PlainSpec;
+use crate::drive::{Policy, Printed, TrackRate};
+use crate::flash::{FlashSpec, Slc, Start};
+use crate::io::BLOCK_BYTES;
+use crate::spread::Spread;
+use crate::volume::{Limit, VolumeSpec};
+
+/// Most drives of a file.
+const MOST: usize = 10_000;
+/// Where a request's own rate is not told, it is no limit.
+const NO_RATE: f64 = f64::INFINITY;
+
+/// Reads a file.
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
+    let place = Place { file, text };
+    let parsed: raw::File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        place.error(at, &place.item(at), error.message().to_owned())
+    })?;
+    if parsed.drive.len() > MOST {
+        return Err(place.error(0, "", format!("{} drives, where {MOST} are the most", parsed.drive.len())));
+    }
+    let mut entries: Vec<Entry> = Vec::with_capacity(parsed.drive.len());
+    for drive in parsed.drive {
+        let at = drive.span().start;
+        let drive = drive.into_inner();
+        let item = format!("drive {}", drive.id);
+        let wrong = |message: String| place.error(at, &item, message);
+        let entry = entry(drive, place.line(at)).map_err(wrong)?;
+        if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
+            return Err(wrong(format!("the id is that of line {} too; each has its own", same.line)));
+        }
+        entry.device().map_err(wrong)?;
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// A file being read.
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.bytes().take(at).filter(|&b| b == b'\n').count()
+    }
+
+    fn error(&self, at: usize, item: &str, message: String) -> CatalogueError {
+        CatalogueError { file: self.file.into(), line: self.line(at), item: item.into(), message }
+    }
+
+    /// Which drive a place in the text is of.
+    fn item(&self, at: usize) -> String {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let Some(start) = before.rfind("[[drive]]") else { return String::new() };
+        let rest = &self.text[start + "[[drive]]".len()..];
+        let of_it = rest.split("[[drive]]").next().unwrap_or_default();
+        let id = of_it.lines().find_map(|line| line.trim_start().strip_prefix("id")?.trim_start().strip_prefix('='));
+        id.map_or_else(|| "drive".into(), |id| format!("drive {}", id.trim().trim_matches('"')))
+    }
+}
+
+fn entry(drive: raw::Drive, line: usize) -> Result<Entry, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
+    if drive.id.is_empty() || drive.id.len() > 64 || !drive.id.chars().all(plain) {
+        return Err(format!("id: `{}`, where small letters, digits, `-`, `.` and `_` are possible", drive.id));
+    }
+    if !(1950..=2100).contains(&drive.year) {
+        return Err(format!("year: {} where 1950 to 2100 are possible", drive.year));
+    }
+    if !(1e-5..=1e7).contains(&drive.capacity_gb) {
+        return Err(format!("capacity_gb: {} where 0.00001 to 10,000,000 are possible", drive.capacity_gb));
+    }
+    let capacity = (drive.capacity_gb * 1e9).round() as u64;
+    let blocks = (capacity / BLOCK_BYTES).max(1);
+    let name = drive.name;
+    let kind = match (drive.mechanical, drive.flash, drive.volume, drive.plain) {
+        (Some(m), None, None, None) => EntryKind::Mechanical(Box::new(mechanical(&name, capacity, m)?)),
+        (None, Some(f), None, None) => EntryKind::Flash(Box::new(flash(&name, blocks, &f)?)),
+        (None, None, Some(v), None) => EntryKind::Volume(Box::new(volume(&name, blocks, &v)?)),
+        (None, None, None, Some(p)) => EntryKind::Plain(Box::new(PlainSpec {
+            name: name.clone(),
+            blocks,
+            servers: within("servers", p.servers, 1, 1 << 20)?,
+            service: spread("service", &p.service)?,
+            bytes_per_s: p.mb_s.map_or(Ok(NO_RATE), |rate| positive("mb_s", rate))? * 1e6,
+        })),
+        (None, None, None, None) => {
+            return Err("what is it? One of [drive.mechanical], [drive.flash], [drive.volume], [drive.plain]".into());
+        }
+        _ => return Err("more than one of mechanical, flash, volume and plain; a drive is one of them".into()),
+    };
+    for check in &drive.checks {
+        check.check()?;
+    }
+    Ok(Entry {
+        id: drive.id,
+        name,
+        vendor: drive.vendor,
+        year: drive.year,
+        class: drive.class,
+        capacity,
+        interface: drive.interface,
+        source: drive.source,
+        sources: by_key(drive.sources)?,
+        notes: drive.notes,
+        kind,
+        checks: drive.checks,
+        line,
+    })
+}
+
+/// The source of each key.
+fn by_key(sources: BTreeMap<String, Vec<String>>) -> Result<Vec<(String, String)>, String> {
+    let mut keys: Vec<(String, String)> = Vec::new();
+    for (source, of) in sources {
+        for key in of {
+            if keys.iter().any(|(other, _)| *other == key) {
+                return Err(format!("sources: `{key}` has two sources; it has one"));
+            }
+            keys.push((key, source.clone()));
+        }
+    }
+    Ok(keys)
+}
+
+fn positive(item: &str, number: f64) -> Result<f64, String> {
+    if number > 0.0 && number < 1e15 { Ok(number) } else { Err(format!("{item}: {number}, where it is above 0")) }
+}
+
+fn within(item: &str, number: u32, least: u32, most: u32) -> Result<u32, String> {
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("{item}: {number} where {least} to {most} are possible"))
+    }
+}
+
+/// Microseconds as ns.
+fn us(item: &str, us: f64) -> Result<Ns, String> {
+    if (0.0..=1e9).contains(&us) {
+        Ok((us * 1e3).round() as Ns)
+    } else {
+        Err(format!("{item}: {us} where 0 to 1,000,000,000 microseconds are possible"))
+    }
+}
+
+/// A size in units of so many bytes, as whole bytes.
+fn bytes(item: &str, size: f64, unit: f64) -> Result<u64, String> {
+    let bytes = size * unit;
+    if (0.0..=1e16).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(format!("{item}: {size} is no size")) }
+}
+
+fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, String> {
+    let of = |pair: [f64; 2], make: fn(f64) -> TrackRate| pair.map(make);
+    let told = [
+        m.sectors.map(|pair| of(pair, TrackRate::Sectors)),
+        m.media_mb_s.map(|pair| of(pair.map(|mb| mb * 1e6), TrackRate::Media)),
+        m.sustained_mb_s.map(|pair| of(pair.map(|mb| mb * 1e6), TrackRate::Sustained)),
+    ];
+    let mut told = told.into_iter().flatten();
+    let (Some([outer, inner]), None) = (told.next(), told.next()) else {
+        return Err(
+            "one of `sectors`, `media_mb_s` and `sustained_mb_s`, each [outer, inner], says what is on a track".into(),
+        );
+    };
+    let policy = Policy::from_name(&m.policy).ok_or_else(|| {
+        let known: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        format!("policy: `{}`, where {} are possible", m.policy, known.join(", "))
+    })?;
+    Ok(Printed {
+        name: name.to_owned(),
+        rpm: m.rpm,
+        heads: m.heads,
+        capacity: Some(capacity),
+        cylinders: m.cylinders,
+        outer,
+        inner,
+        zones: m.zones,
+        seek_ms: m.seek_ms,
+        head_switch_ms: m.head_switch_ms,
+        write_settle_ms: m.write_settle_ms,
+        command_ms: m.command_ms,
+        hit_ms: m.hit_ms.unwrap_or(m.command_ms),
+        cache: bytes("cache_kb", m.cache_kb, 1024.0)?,
+        segments: m.segments,
+        read_ahead: m.read_ahead,
+        write_cache: m.write_cache,
+        interface: positive("interface_mb_s", m.interface_mb_s)? * 1e6,
+        never_leaves: m.never_leaves,
+        slots: within("queue", m.queue, 1, 1 << 20)?,
+        policy,
+    })
+}
+
+fn flash(name: &str, blocks: u64, f: &raw::Flash) -> Result<FlashSpec, String> {
+    let slc = match (f.slc_gb, f.slc_program_us, f.slc_fold_mb_s) {
+        (None, None, None) => None,
+        (Some(gb), Some(program), Some(fold)) => Some(Slc {
+            bytes: bytes("slc_gb", gb, 1e9)?,
+            program: us("slc_program_us", program)?,
+            fold: positive("slc_fold_mb_s", fold)? * 1e6,
+        }),
+        _ => return Err("`slc_gb`, `slc_program_us` and `slc_fold_mb_s` are told together".into()),
+    };
+    let size = |item: &str, kb: f64| bytes(item, kb, 1024.0).map(|b| u32::try_from(b).unwrap_or(u32::MAX));
+    Ok(FlashSpec {
+        name: name.to_owned(),
+        blocks,
+        slots: within("queue", f.queue, 1, 1 << 20)?,
+        link: positive("link_mb_s", f.link_mb_s)? * 1e6,
+        duplex: f.duplex,
+        command_read: us("command_us", f.command_us[0])?,
+        command_write: us("command_us", f.command_us[1])?,
+        latency_read: us("latency_us", f.latency_us[0])?,
+        latency_write: us("latency_us", f.latency_us[1])?,
+        channels: f.channels,
+        dies: f.dies,
+        planes: f.planes,
+        independent_planes: f.independent_planes,
+        page: size("page_kb", f.page_kb)?,
+        pages: f.pages,
+        unit: size("unit_kb", f.unit_kb)?,
+        read: us("read_us", f.read_us)?,
+        program: us("program_us", f.program_us)?,
+        erase: us("erase_us", f.erase_us)?,
+        suspend: f.suspend_us.map(|time| us("suspend_us", time)).transpose()?,
+        channel: positive("channel_mb_s", f.channel_mb_s)? * 1e6,
+        spare: f.spare,
+        buffer: bytes("buffer_mb", f.buffer_mb, 1048576.0)?,
+        slc,
+        start: Start { filled: f.filled, overwritten: f.overwritten },
+    })
+}
+
+/// A limit from its baseline, and what may be had for a while.
+fn limit(item: &str, unit: f64, told: [Option<f64>; 3]) -> Result<Limit, String> {
+    let [baseline, burst, credits] = told.map(|number| number.map(|n| n * unit));
+    let Some(baseline) = baseline else {
+        return match (burst, credits) {
+            (None, None) => Ok(Limit::none()),
+            _ => Err(format!("a burst needs `{item}`, the rate that is always allowed")),
+        };
+    };
+    match (burst, credits) {
+        (None, None) => Ok(Limit::steady(baseline)),
+        (Some(burst), Some(credits)) => Ok(Limit { baseline, burst, credits }),
+        _ => Err(format!("`{item}`: burst and credits are told together")),
+    }
+}
+
+fn volume(name: &str, blocks: u64, v: &raw::Volume) -> Result<VolumeSpec, String> {
+    Ok(VolumeSpec {
+        name: name.to_owned(),
+        blocks,
+        slots: within("queue", v.queue, 1, 1 << 20)?,
+        operations: limit("iops", 1.0, [v.iops, v.burst_iops, v.iops_credits])?,
+        bytes: limit("mb_s", 1e6, [v.mb_s, v.burst_mb_s, v.mb_credits])?,
+        operation_bytes: bytes("operation_kb", v.operation_kb, 1024.0)?,
+        merges: v.merges,
+        whole_operations: v.whole_operations,
+        write_cost: v.write_cost,
+        window: us("window_ms", v.window_ms * 1000.0)?,
+        read: spread("read", &v.read)?,
+        write: spread("write", &v.write)?,
+        stream: v.stream_mb_s.map_or(Ok(NO_RATE), |rate| positive("stream_mb_s", rate))? * 1e6,
+    })
+}
+
+fn spread(item: &str, told: &raw::Spread) -> Result<Spread, String> {
+    let time = |value: f64| us(item, value);
+    let mut found = Vec::new();
+    if let Some(constant) = told.constant_us {
+        found.push(Spread::Constant(time(constant)?));
+    }
+    if let Some(mean) = told.exponential_us {
+        found.push(Spread::Exponential { mean: time(mean)? });
+    }
+    if let Some(mean) = told.erlang_us {
+        let stages = told.stages.ok_or_else(|| format!("{item}: `erlang_us` needs `stages`"))?;
+        found.push(Spread::Erlang { stages, mean: time(mean)? });
+    }
+    if let Some([least, most]) = told.uniform_us {
+        found.push(Spread::Uniform { least: time(least)?, most: time(most)? });
+    }
+    if let Some(median) = told.median_us {
+        let sigma = told.sigma.ok_or_else(|| format!("{item}: `median_us` needs `sigma`"))?;
+        found.push(Spread::LogNormal { median: time(median)?, sigma });
+    }
+    if let Some(points) = &told.quantiles_us {
+        let points: Result<_, String> = points.iter().map(|(share, us)| Ok((*share, time(*us)?))).collect();
+        found.push(Spread::Quantiles(points?));
+    }
+    let kinds = "`constant_us`, `exponential_us`, `erlang_us`, `uniform_us`, `median_us`, `quantiles_us`";
+    let (Some(spread), true) = (found.pop(), found.is_empty()) else {
+        return Err(format!("{item}: a time is told by one of {kinds}"));
+    };
+    if told.stages.is_some() && told.erlang_us.is_none() || told.sigma.is_some() && told.median_us.is_none() {
+        return Err(format!("{item}: `stages` belongs to `erlang_us` and `sigma` to `median_us`"));
+    }
+    spread.check().map_err(|e| format!("{item}: {e}"))?;
+    Ok(spread)
+}

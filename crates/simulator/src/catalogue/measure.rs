@@ -1,0 +1,234 @@
+//! A short closed run of one device by itself: what a specification prints
+//! (random requests a second, sequential rate), simulated.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use diskwright_base::Dice;
+use serde::{Deserialize, Serialize};
+
+use crate::Ns;
+use crate::device::{Device, PlainSpec};
+use crate::drive::{Drive, Model, Queue};
+use crate::flash::Flash;
+use crate::io::{BLOCK_BYTES, Io};
+use crate::volume::Volume;
+use std::sync::Arc;
+
+/// Most requests that are kept at the device.
+pub const MOST_DEPTH: u32 = 4096;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Reads anywhere.
+    RandomRead,
+    /// Writes anywhere.
+    RandomWrite,
+    /// Reads from the first block on.
+    SequentialRead,
+    /// Writes from the first block on.
+    SequentialWrite,
+}
+
+impl Ask {
+    /// All of them.
+    pub const ALL: [Ask; 4] = [Ask::RandomRead, Ask::RandomWrite, Ask::SequentialRead, Ask::SequentialWrite];
+
+    /// `random read` and so on.
+    pub fn name(self) -> &'static str {
+        ["random read", "random write", "sequential read", "sequential write"][self as usize]
+    }
+}
+
+/// A printed figure, and what may come out of the simulation.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What is asked.
+    pub ask: Ask,
+    /// Size of a request, KB.
+    pub kb: f64,
+    /// Requests at the device all the time.
+    pub depth: u32,
+    /// Least and most requests a second.
+    pub iops: Option<[f64; 2]>,
+    /// Least and most MB/s.
+    pub mb_s: Option<[f64; 2]>,
+    /// What is printed, and where.
+    pub printed: String,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Requests a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Mean time of a request, s.
+    pub mean_s: f64,
+}
+
+impl Check {
+    /// Looks for what cannot be.
+    ///
+    /// # Errors
+    /// A text that names the item and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=MOST_DEPTH).contains(&self.depth) {
+            return Err(format!("checks: a depth of {} where 1 to {MOST_DEPTH} are possible", self.depth));
+        }
+        if !(0.5..=65_536.0).contains(&self.kb) {
+            return Err(format!("checks: requests of {} KB where 0.5 to 65,536 are possible", self.kb));
+        }
+        match (self.iops, self.mb_s) {
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+            _ => Err("checks: one of `iops` and `mb_s`, each [least, most]".into()),
+        }
+    }
+
+    /// Simulates it: what comes out, in the unit of its bounds, and whether it is within them.
+    pub fn run(&self, device: &Device, requests: u32) -> (f64, bool) {
+        let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
+        let measured = measure(device, self.ask, blocks, self.depth, requests);
+        let (found, bounds) = match (self.iops, self.mb_s) {
+            (Some(bounds), _) => (measured.iops, bounds),
+            (_, Some(bounds)) => (measured.bytes_per_s / 1e6, bounds),
+            _ => (f64::NAN, [0.0, 0.0]),
+        };
+        (found, (bounds[0]..=bounds[1]).contains(&found))
+    }
+}
+
+/// The next request of a run.
+struct Source {
+    ask: Ask,
+    blocks: u32,
+    places: u64,
+    next: u64,
+    dice: Dice,
+}
+
+impl Source {
+    fn next(&mut self) -> Io {
+        let blocks = u64::from(self.blocks);
+        let at = match self.ask {
+            Ask::RandomRead | Ask::RandomWrite => self.dice.below(self.places),
+            _ => {
+                self.next += 1;
+                (self.next - 1) % self.places
+            }
+        };
+        let write = matches!(self.ask, Ask::RandomWrite | Ask::SequentialWrite);
+        Io { first: at * blocks, blocks: self.blocks, write }
+    }
+}
+
+/// Runs so many requests with `depth` of them at the device all the time, after
+/// a tenth as many that are not counted.
+pub fn measure(device: &Device, ask: Ask, blocks: u32, depth: u32, requests: u32) -> Measured {
+    let blocks = blocks.max(1);
+    let places = (device.blocks() / u64::from(blocks)).max(1);
+    let mut source = Source { ask, blocks, places, next: 0, dice: Dice::new(17, 0) };
+    let depth = depth.clamp(1, MOST_DEPTH);
+    let requests = requests.max(10);
+    match device {
+        Device::Mechanical(model) => mechanical(model, &mut source, depth, requests),
+        Device::Flash(model) => {
+            let mut flash = Flash::new(model);
+            closed(&mut source, depth.min(model.slots()), requests, |now, io| flash.submit(now, io))
+        }
+        Device::Volume(spec) => {
+            let mut volume = Volume::new(spec, Dice::new(17, 1));
+            closed(&mut source, depth.min(spec.slots), requests, |now, io| volume.submit(now, io))
+        }
+        Device::Plain(spec) => plain(spec, &mut source, depth, requests),
+    }
+}
+
+/// Counts the requests after the first tenth.
+struct Tally {
+    skip: u32,
+    done: u32,
+    from: Ns,
+    until: Ns,
+    sum: f64,
+    blocks: u32,
+}
+
+impl Tally {
+    fn new(requests: u32, blocks: u32) -> Tally {
+        Tally { skip: requests / 10, done: 0, from: 0, until: 0, sum: 0.0, blocks }
+    }
+
+    fn add(&mut self, began: Ns, done: Ns) {
+        if self.skip > 0 {
+            self.skip -= 1;
+            self.from = done;
+            return;
+        }
+        self.done += 1;
+        self.until = done;
+        self.sum += (done - began) as f64 / 1e9;
+    }
+
+    fn measured(&self) -> Measured {
+        let seconds = self.until.saturating_sub(self.from) as f64 / 1e9;
+        let iops = f64::from(self.done) / seconds;
+        let bytes_per_s = iops * f64::from(self.blocks) * BLOCK_BYTES as f64;
+        Measured { iops, bytes_per_s, mean_s: self.sum / f64::from(self.done) }
+    }
+}
+
+/// Devices that say at once when a request is done.
+fn closed(source: &mut Source, depth: u32, requests: u32, mut submit: impl FnMut(Ns, &Io) -> Ns) -> Measured {
+    let mut under_way = BinaryHeap::with_capacity(depth as usize + 1);
+    for _ in 0..depth {
+        under_way.push(Reverse((submit(0, &source.next()), 0)));
+    }
+    let mut tally = Tally::new(requests, source.blocks);
+    for _ in 0..requests + requests / 10 {
+        let Some(Reverse((now, began))) = under_way.pop() else { break };
+        tally.add(began, now);
+        under_way.push(Reverse((submit(now, &source.next()), now)));
+    }
+    tally.measured()
+}
+
+/// A mechanical drive, which holds up to its slots and picks among them.
+fn mechanical(model: &Arc<Model>, source: &mut Source, depth: u32, requests: u32) -> Measured {
+    let mut drive = Drive::new(model);
+    let mut inside = Queue::new(model.policy());
+    let mut outside = std::collections::VecDeque::new();
+    let mut tally = Tally::new(requests, source.blocks);
+    let mut now = 0;
+    let slots = depth.min(model.slots());
+    for at in 0..depth {
+        let io = source.next();
+        if at < slots { inside.push(&drive, io, now) } else { outside.push_back((io, now)) }
+    }
+    for _ in 0..requests + requests / 10 {
+        let Some((io, began)) = inside.next(now, &drive) else { break };
+        now = drive.start(now, &io).done;
+        tally.add(began, now);
+        outside.push_back((source.next(), now));
+        if let Some((io, began)) = outside.pop_front() {
+            inside.push(&drive, io, began);
+        }
+    }
+    tally.measured()
+}
+
+fn plain(spec: &PlainSpec, source: &mut Source, depth: u32, requests: u32) -> Measured {
+    let mut dice = Dice::new(17, 1);
+    let mut servers: BinaryHeap<Reverse<Ns>> = (0..spec.servers.min(MOST_DEPTH)).map(|_| Reverse(0)).collect();
+    closed(source, depth, requests, |now, io| {
+        let free = servers.pop().map_or(now, |Reverse(at)| at.max(now));
+        let bytes = f64::from(io.blocks) * BLOCK_BYTES as f64;
+        let done = free + spec.service.draw(&mut dice) + (bytes / spec.bytes_per_s * 1e9) as Ns;
+        servers.push(Reverse(done));
+        done
+    })
+}

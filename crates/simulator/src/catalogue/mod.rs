@@ -1,0 +1,164 @@
+//! The catalogue of drives: what is printed of real ones, as data with the
+//! source of every value, and the devices that the simulator makes of them.
+//!
+//! The built-in drives are the files of `catalogue/`; [`read`] reads a file of
+//! the same format (`docs/drives.md`) from anybody.
+
+mod make;
+pub mod measure;
+mod raw;
+
+use std::sync::LazyLock;
+
+use thiserror::Error;
+
+use crate::device::{Device, PlainSpec};
+use crate::drive::{Model, Printed};
+use crate::flash::{FlashModel, FlashSpec};
+use crate::volume::VolumeSpec;
+use measure::Check;
+
+/// The built-in files.
+pub const FILES: &[(&str, &str)] = &[
+    ("documents.toml", include_str!("../../catalogue/documents.toml")),
+    ("flash.toml", include_str!("../../catalogue/flash.toml")),
+    ("cloud.toml", include_str!("../../catalogue/cloud.toml")),
+];
+
+/// What is wrong in a file of drives, and where.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{file}:{line}: {item}{}{message}", if item.is_empty() { "" } else { ": " })]
+pub struct CatalogueError {
+    /// File, as it was named.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// `drive st32171w`, or empty where the file is no TOML at all.
+    pub item: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// A device of the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// How it is named in descriptions: `st32171w`.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Who makes or offers it.
+    pub vendor: String,
+    /// When it came.
+    pub year: u16,
+    /// `hdd`, `sata-ssd`, `sas-ssd`, `nvme-ssd`, `cloud` or `plain`.
+    pub class: Class,
+    /// Bytes that it holds, as printed.
+    pub capacity: u64,
+    /// What it is attached to.
+    pub interface: String,
+    /// Where most of its values come from.
+    pub source: String,
+    /// The source of each value: its key, and where that comes from.
+    pub sources: Vec<(String, String)>,
+    /// Anything else worth knowing.
+    pub notes: String,
+    /// What it is made of.
+    pub kind: EntryKind,
+    /// Printed figures that the simulation must come near to.
+    pub checks: Vec<Check>,
+    /// The line of its file.
+    pub line: usize,
+}
+
+/// What sort of a thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A mechanical drive.
+    Hdd,
+    /// An SSD on SATA.
+    SataSsd,
+    /// An SSD on SAS.
+    SasSsd,
+    /// An SSD on PCI Express.
+    NvmeSsd,
+    /// A cloud volume.
+    Cloud,
+    /// Servers with a time of service.
+    Plain,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Class; 6] = [Class::Hdd, Class::SataSsd, Class::SasSsd, Class::NvmeSsd, Class::Cloud, Class::Plain];
+
+    /// `hdd`, `sata-ssd` and so on.
+    pub fn name(self) -> &'static str {
+        ["hdd", "sata-ssd", "sas-ssd", "nvme-ssd", "cloud", "plain"][self as usize]
+    }
+}
+
+/// What a device is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EntryKind {
+    /// A mechanical drive from its printed specification.
+    Mechanical(Box<Printed>),
+    /// An SSD.
+    Flash(Box<FlashSpec>),
+    /// A cloud volume.
+    Volume(Box<VolumeSpec>),
+    /// Servers.
+    Plain(Box<PlainSpec>),
+}
+
+impl Entry {
+    /// The device, ready for use.
+    ///
+    /// # Errors
+    /// Names the item that cannot be. Entries that were read have been tried, so
+    /// that only changed ones fail.
+    pub fn device(&self) -> Result<Device, String> {
+        Ok(match &self.kind {
+            EntryKind::Mechanical(printed) => {
+                let spec = printed.spec().map_err(|e| e.to_string())?;
+                Device::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
+            }
+            EntryKind::Flash(spec) => Device::Flash(FlashModel::new(spec)?.into()),
+            EntryKind::Volume(spec) => {
+                spec.check()?;
+                Device::Volume((**spec).clone().into())
+            }
+            EntryKind::Plain(spec) => {
+                spec.service.check()?;
+                Device::Plain((**spec).clone().into())
+            }
+        })
+    }
+}
+
+static BUILT_IN: LazyLock<Result<Vec<Entry>, CatalogueError>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    for (file, text) in FILES {
+        all.extend(read(file, text)?);
+    }
+    Ok(all)
+});
+
+/// The built-in devices, in the order of their files.
+pub fn all() -> &'static [Entry] {
+    // the tests read every file, so that a broken one is never shipped
+    BUILT_IN.as_ref().map_or(&[], Vec::as_slice)
+}
+
+/// The built-in device of this id; upper and lower case are one.
+pub fn find(id: &str) -> Option<&'static Entry> {
+    all().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
+}
+
+/// Reads a file of drives; `file` is how errors name it.
+///
+/// # Errors
+/// The first thing that is wrong, with its line, and what would be right.
+pub fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
+    make::read(file, text)
+}

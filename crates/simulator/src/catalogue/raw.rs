@@ -1,0 +1,159 @@
+//! The format of a file of drives, as serde reads it. Every key carries its
+//! unit in its name.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Class;
+use super::measure::Check;
+
+/// A file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    pub drive: Vec<Spanned<Drive>>,
+}
+
+/// One device.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Drive {
+    pub id: String,
+    pub name: String,
+    pub vendor: String,
+    pub year: u16,
+    pub class: Class,
+    pub capacity_gb: f64,
+    pub interface: String,
+    pub source: String,
+    #[serde(default)]
+    pub notes: String,
+    /// Where values come from: the source, and the keys that are from there.
+    #[serde(default)]
+    pub sources: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    pub mechanical: Option<Mechanical>,
+    pub flash: Option<Flash>,
+    pub volume: Option<Volume>,
+    pub plain: Option<Plain>,
+}
+
+/// See [`crate::drive::Printed`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mechanical {
+    pub rpm: f64,
+    pub heads: u32,
+    pub cylinders: Option<u32>,
+    #[serde(default = "one_zone")]
+    pub zones: u32,
+    pub sectors: Option<[f64; 2]>,
+    pub media_mb_s: Option<[f64; 2]>,
+    pub sustained_mb_s: Option<[f64; 2]>,
+    pub seek_ms: [f64; 3],
+    pub head_switch_ms: f64,
+    pub write_settle_ms: f64,
+    pub command_ms: f64,
+    pub hit_ms: Option<f64>,
+    pub cache_kb: f64,
+    pub segments: u32,
+    pub read_ahead: bool,
+    pub write_cache: bool,
+    pub interface_mb_s: f64,
+    #[serde(default)]
+    pub never_leaves: bool,
+    pub queue: u32,
+    pub policy: String,
+}
+
+fn one_zone() -> u32 {
+    1
+}
+
+/// See [`crate::flash::FlashSpec`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Flash {
+    pub queue: u32,
+    pub link_mb_s: f64,
+    pub duplex: bool,
+    pub command_us: [f64; 2],
+    pub latency_us: [f64; 2],
+    pub channels: u32,
+    pub dies: u32,
+    pub planes: u32,
+    pub independent_planes: bool,
+    pub page_kb: f64,
+    pub pages: u32,
+    pub unit_kb: f64,
+    pub read_us: f64,
+    pub program_us: f64,
+    pub erase_us: f64,
+    pub suspend_us: Option<f64>,
+    pub channel_mb_s: f64,
+    pub spare: f64,
+    pub buffer_mb: f64,
+    pub slc_gb: Option<f64>,
+    pub slc_program_us: Option<f64>,
+    pub slc_fold_mb_s: Option<f64>,
+    pub filled: f64,
+    pub overwritten: f64,
+}
+
+/// See [`crate::volume::VolumeSpec`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Volume {
+    pub queue: u32,
+    pub iops: Option<f64>,
+    pub burst_iops: Option<f64>,
+    pub iops_credits: Option<f64>,
+    pub mb_s: Option<f64>,
+    pub burst_mb_s: Option<f64>,
+    pub mb_credits: Option<f64>,
+    pub operation_kb: f64,
+    #[serde(default)]
+    pub merges: bool,
+    #[serde(default)]
+    pub whole_operations: bool,
+    #[serde(default = "one")]
+    pub write_cost: f64,
+    #[serde(default)]
+    pub window_ms: f64,
+    pub read: Spread,
+    pub write: Spread,
+    pub stream_mb_s: Option<f64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// See [`crate::device::PlainSpec`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plain {
+    pub servers: u32,
+    pub service: Spread,
+    pub mb_s: Option<f64>,
+}
+
+/// See [`crate::spread::Spread`]: one of the first six.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spread {
+    pub constant_us: Option<f64>,
+    pub exponential_us: Option<f64>,
+    pub erlang_us: Option<f64>,
+    pub uniform_us: Option<[f64; 2]>,
+    pub median_us: Option<f64>,
+    pub quantiles_us: Option<Vec<(f64, f64)>>,
+    /// With `erlang_us`.
+    pub stages: Option<u32>,
+    /// With `median_us`.
+    pub sigma: Option<f64>,
+}

@@ -1,0 +1,69 @@
+//! Whatever requests end at: one of the kinds of devices that are simulated.
+
+use std::sync::Arc;
+
+use crate::drive;
+use crate::flash::FlashModel;
+use crate::spread::Spread;
+use crate::volume::VolumeSpec;
+
+/// A device, as far as it never changes; those of one kind share it.
+#[derive(Clone, Debug)]
+pub enum Device {
+    /// A mechanical drive. It holds up to [`drive::Model::slots`] requests and serves one of them
+    /// at a time, in the order of [`drive::Model::policy`].
+    Mechanical(Arc<drive::Model>),
+    /// An SSD.
+    Flash(Arc<FlashModel>),
+    /// A cloud volume.
+    Volume(Arc<VolumeSpec>),
+    /// Servers with a time of service and nothing else, for queueing truth.
+    Plain(Arc<PlainSpec>),
+}
+
+/// So many equal servers with one queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlainSpec {
+    /// What it is called.
+    pub name: String,
+    /// Blocks of 512 bytes that it holds.
+    pub blocks: u64,
+    /// Servers.
+    pub servers: u32,
+    /// Time of a request, whatever it is.
+    pub service: Spread,
+    /// Bytes a second of each server, on top of that time; infinite where size does not matter.
+    pub bytes_per_s: f64,
+}
+
+impl Device {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        match self {
+            Device::Mechanical(model) => model.name(),
+            Device::Flash(model) => model.name(),
+            Device::Volume(spec) => &spec.name,
+            Device::Plain(spec) => &spec.name,
+        }
+    }
+
+    /// Blocks of 512 bytes that it holds.
+    pub fn blocks(&self) -> u64 {
+        match self {
+            Device::Mechanical(model) => model.blocks(),
+            Device::Flash(model) => model.blocks(),
+            Device::Volume(spec) => spec.blocks,
+            Device::Plain(spec) => spec.blocks,
+        }
+    }
+
+    /// Requests that it takes before the others wait outside.
+    pub fn slots(&self) -> u32 {
+        match self {
+            Device::Mechanical(model) => model.slots(),
+            Device::Flash(model) => model.slots(),
+            Device::Volume(spec) => spec.slots,
+            Device::Plain(spec) => spec.servers,
+        }
+    }
+}

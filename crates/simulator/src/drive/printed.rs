@@ -1,0 +1,370 @@
+//! A drive from what is printed of it: turns a minute, heads, capacity, three
+//! seek times, rates at the outer and the inner edge, switch times, cache. From
+//! these it makes a [`Spec`] with a seek curve, zones and skews.
+//!
+//! What print does not tell is left simple: no spares and no bad sectors, one
+//! size of cache segment, and blocks of 512 bytes also where the disk's own
+//! sectors hold 4 KB (a request is then not rounded up to whole sectors, which
+//! is right for requests of 4 KB or more that are aligned, as today's are).
+
+use super::seek::{RootAndLine, Seek};
+use super::{Access, CacheSpec, ChannelSpec, Order, Overheads, Policy, ReadAhead, Sparing, Spec, SpecError, ZoneSpec};
+use crate::Ns;
+use crate::io::BLOCK_BYTES;
+
+/// Most zones that are made; drives have 10 to 40 of them, and the rate of a
+/// zone then steps by a few percent.
+const MOST_ZONES: u32 = 64;
+/// Points of a seek table where no root and line fit.
+const TABLE_POINTS: u32 = 64;
+/// Blocks that a drive with room in its segment reads on at most, where
+/// nothing is printed: what modern drives do is of this size.
+const MOST_AHEAD: u32 = 8192;
+
+/// How much is on a track, in one of the ways in which it is printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TrackRate {
+    /// Sectors of 512 bytes on a track.
+    Sectors(f64),
+    /// User bytes a second while a track passes.
+    Media(f64),
+    /// User bytes a second of a long transfer, head and cylinder switches included.
+    Sustained(f64),
+}
+
+/// What is printed of a mechanical drive. Times are milliseconds, as in print.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Printed {
+    /// What it is called.
+    pub name: String,
+    /// Turns a minute.
+    pub rpm: f64,
+    /// Recording surfaces with a head.
+    pub heads: u32,
+    /// Bytes that it holds. Not needed where cylinders are told.
+    pub capacity: Option<u64>,
+    /// Cylinders. Found from the capacity where they are not told.
+    pub cylinders: Option<u32>,
+    /// The outermost tracks.
+    pub outer: TrackRate,
+    /// The innermost tracks.
+    pub inner: TrackRate,
+    /// Zones between them.
+    pub zones: u32,
+    /// Seek times of a read: to the next cylinder, the mean of random seeks, the full stroke.
+    pub seek_ms: [f64; 3],
+    /// Switching to another head.
+    pub head_switch_ms: f64,
+    /// What a write waits longer than a read after a seek or a switch.
+    pub write_settle_ms: f64,
+    /// The drive's processor, each request.
+    pub command_ms: f64,
+    /// The same where nothing waits for the disk: data are in the cache, or a write is reported early.
+    pub hit_ms: f64,
+    /// Buffer, bytes. None is 0.
+    pub cache: u64,
+    /// Segments of the buffer.
+    pub segments: u32,
+    /// Reads on after a read.
+    pub read_ahead: bool,
+    /// Reports writes before they are on the disk.
+    pub write_cache: bool,
+    /// Bytes a second of its interface.
+    pub interface: f64,
+    /// Keeps the channel from command to end (IDE, early SCSI).
+    pub never_leaves: bool,
+    /// Requests that it holds at a time.
+    pub slots: u32,
+    /// Which of them is next.
+    pub policy: Policy,
+}
+
+fn wrong(item: &str, right: String) -> SpecError {
+    SpecError { item: item.to_owned(), right }
+}
+
+fn ns(ms: f64) -> Ns {
+    (ms * 1e6).round() as Ns
+}
+
+impl Printed {
+    /// The drive's description.
+    ///
+    /// # Errors
+    /// Names what cannot be, and what would be right.
+    pub fn spec(&self) -> Result<Spec, SpecError> {
+        self.check()?;
+        let (outer, inner) = (self.sectors(self.outer), self.sectors(self.inner));
+        for (item, sectors) in [("outer tracks", outer), ("inner tracks", inner)] {
+            if !(1.0..=500_000.0).contains(&sectors) {
+                return Err(wrong(item, format!("{sectors:.1} sectors a track, where 1 to 500,000 are possible")));
+            }
+        }
+        if inner > outer {
+            return Err(wrong("inner tracks", format!("{inner:.0} sectors, and {outer:.0} on the outer ones")));
+        }
+        let (cylinders, shape) = self.shape(outer, inner)?;
+        let seek = seek_curve(self.seek_ms, cylinders)?;
+        let skews = self.skews();
+        let spec = Spec {
+            name: self.name.clone(),
+            surfaces: self.heads,
+            cylinders,
+            rpm: self.rpm,
+            order: Order::SerpentineInZone,
+            sparing: Sparing::None,
+            zones: zones(self.zones.min(cylinders), cylinders, outer, inner, shape, skews),
+            seek,
+            head_switch: ns(self.head_switch_ms),
+            write_settle: ns(self.write_settle_ms),
+            access: Access::Exact,
+            overheads: self.overheads(),
+            cache: self.cache_spec(),
+            channel: self.channel(),
+            policy: self.policy,
+            slots: self.slots,
+        };
+        spec.check()?;
+        Ok(spec)
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        if !(60.0..=100_000.0).contains(&self.rpm) {
+            return Err(wrong("rpm", format!("{} where 60 to 100,000 turns a minute are possible", self.rpm)));
+        }
+        if !(1..=1024).contains(&self.heads) {
+            return Err(wrong("heads", format!("{} where 1 to 1024 are possible", self.heads)));
+        }
+        if !(1..=MOST_ZONES).contains(&self.zones) {
+            return Err(wrong("zones", format!("{} where 1 to {MOST_ZONES} are possible", self.zones)));
+        }
+        let times = [
+            ("seek", self.seek_ms[0]),
+            ("seek", self.seek_ms[1]),
+            ("seek", self.seek_ms[2]),
+            ("head switch", self.head_switch_ms),
+            ("write settle", self.write_settle_ms),
+            ("command", self.command_ms),
+            ("hit", self.hit_ms),
+        ];
+        if let Some((item, ms)) = times.into_iter().find(|(_, ms)| !(0.0..=1000.0).contains(ms)) {
+            return Err(wrong(item, format!("{ms} ms, where 0 to 1000 are possible")));
+        }
+        if !(1e3..=1e12).contains(&self.interface) {
+            let right = format!("{} bytes/s, where 1 KB/s to 1 TB/s are possible", self.interface);
+            return Err(wrong("interface", right));
+        }
+        let cylinders = self.cylinders.unwrap_or(1);
+        if !(1..=2_000_000).contains(&cylinders) {
+            return Err(wrong("cylinders", format!("{cylinders} where 1 to 2,000,000 are possible")));
+        }
+        if self.segments > 4096 || (self.segments == 0 && self.cache > 0) {
+            return Err(wrong("segments", format!("{} where a cache has 1 to 4096", self.segments)));
+        }
+        Ok(())
+    }
+
+    /// Share of a turn lost to each switch of head and of cylinder.
+    fn skews(&self) -> [f64; 2] {
+        let turn = 60_000.0 / self.rpm;
+        // what is written on must not miss its turn either; a hundredth of a
+        // turn more, because a skew is a whole number of sectors
+        let after = |ms: f64| (ms + self.write_settle_ms) / turn + 0.01;
+        [after(self.head_switch_ms), after(self.seek_ms[0].max(self.head_switch_ms))]
+    }
+
+    /// Sectors of 512 bytes on a track.
+    fn sectors(&self, rate: TrackRate) -> f64 {
+        let a_turn = |bytes: f64| bytes * 60.0 / self.rpm / BLOCK_BYTES as f64;
+        let [head, cylinder] = self.skews();
+        let heads = f64::from(self.heads);
+        match rate {
+            TrackRate::Sectors(sectors) => sectors,
+            TrackRate::Media(bytes) => a_turn(bytes),
+            // a track takes its turn and the switch to the next one
+            TrackRate::Sustained(bytes) => a_turn(bytes) * (1.0 + (head * (heads - 1.0) + cylinder) / heads),
+        }
+    }
+
+    /// Cylinders, and the exponent by which sectors fall from the outer edge
+    /// inwards so that the capacity comes out.
+    fn shape(&self, outer: f64, inner: f64) -> Result<(u32, f64), SpecError> {
+        let heads = f64::from(self.heads);
+        match (self.cylinders, self.capacity) {
+            (None, None) => Err(wrong("capacity", "neither it nor cylinders are told, where one is needed".into())),
+            (Some(cylinders), None) => Ok((cylinders, 1.0)),
+            (None, Some(bytes)) => {
+                let cylinders = bytes as f64 / BLOCK_BYTES as f64 / (heads * (outer + inner) / 2.0);
+                if !(1.0..=2_000_000.0).contains(&cylinders) {
+                    let right = format!("{cylinders:.0} cylinders come out, where 1 to 2,000,000 are possible");
+                    return Err(wrong("capacity", right));
+                }
+                Ok((cylinders.round() as u32, 1.0))
+            }
+            (Some(cylinders), Some(bytes)) => {
+                let mean = bytes as f64 / BLOCK_BYTES as f64 / (heads * f64::from(cylinders));
+                // sectors(u) = inner + (outer - inner) (1 - u)^k have the mean inner + (outer - inner) / (k + 1)
+                let k = (outer - inner) / (mean - inner) - 1.0;
+                let even = (outer + inner) / 2.0;
+                if (mean / even - 1.0).abs() < 0.02 {
+                    return Ok((cylinders, 1.0));
+                }
+                if !(0.2..=5.0).contains(&k) {
+                    let right = format!(
+                        "{mean:.0} sectors a track come out, where {outer:.0} to {inner:.0} are told for its edges"
+                    );
+                    return Err(wrong("capacity", right));
+                }
+                Ok((cylinders, k))
+            }
+        }
+    }
+
+    fn overheads(&self) -> Overheads {
+        let (miss, hit) = (ns(self.command_ms), ns(self.hit_ms));
+        Overheads {
+            read_hit: [hit; 2],
+            read_miss: [miss; 2],
+            write_hit: [hit; 2],
+            write_miss: [miss; 2],
+            ..Overheads::default()
+        }
+    }
+
+    fn channel(&self) -> ChannelSpec {
+        let block = (BLOCK_BYTES as f64 * 1e9 / self.interface).round() as Ns;
+        ChannelSpec { read_block: block, write_block: block, never_leaves: self.never_leaves }
+    }
+
+    fn cache_spec(&self) -> CacheSpec {
+        let blocks = self.cache / BLOCK_BYTES;
+        if blocks == 0 || self.segments == 0 {
+            return CacheSpec { reports_early: false, ..CacheSpec::none() };
+        }
+        let segment_blocks = (blocks / u64::from(self.segments)).clamp(1, 1 << 30) as u32;
+        let most_ahead = if self.read_ahead { segment_blocks.min(MOST_AHEAD) } else { 0 };
+        CacheSpec {
+            segments: self.segments,
+            segment_blocks,
+            write_segments: (self.segments / 2).max(1),
+            keeps: true,
+            serves_written: true,
+            ahead: if self.read_ahead { ReadAhead::Segment } else { ReadAhead::None },
+            most_ahead,
+            ahead_over_read: true,
+            ahead_on_hit: true,
+            almost_hits: true,
+            stops_in_sector: true,
+            reports_early: self.write_cache,
+            ..CacheSpec::none()
+        }
+    }
+}
+
+/// Zones from the outer to the inner edge.
+fn zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, skews: [f64; 2]) -> Vec<ZoneSpec> {
+    let bound = |at: u32| (u64::from(cylinders) * u64::from(at) / u64::from(count)) as u32;
+    let zone = |at: u32| {
+        // the outermost zone has the outer rate and the innermost the inner one
+        let depth = if count == 1 { 0.0 } else { f64::from(at) / f64::from(count - 1) };
+        let sectors = (inner + (outer - inner) * (1.0 - depth).powf(shape)).round().max(1.0);
+        let whole = |skew: f64| (skew * sectors).ceil() / sectors;
+        ZoneSpec {
+            first_cylinder: bound(at),
+            last_cylinder: bound(at + 1) - 1,
+            sectors: sectors as u32,
+            offset: 0.0,
+            track_skew: whole(skews[0]),
+            cylinder_skew: whole(skews[1]),
+            empty: 0,
+            spares: 0,
+            slips: Vec::new(),
+            defects: Vec::new(),
+        }
+    };
+    (0..count).map(zone).collect()
+}
+
+/// The curve through three printed times: to the next cylinder, the mean over
+/// uniform random distances, the full stroke.
+///
+/// `a + b sqrt(d)` up to a knee and a straight line from there, whose value and
+/// slope meet at the knee. Two of the five unknowns follow from that, two from
+/// the first and the last time; the knee is where the mean comes out. The mean
+/// of such curves lies between 1/3 (a line all along) and 8/15 (a root all
+/// along) of the way from the first to the last time; print outside of that
+/// gets a power of the distance, whose mean is `2 / ((p + 1) (p + 2))`.
+///
+/// # Errors
+/// Where the three do not rise, or the mean lies too near to the first or the last.
+pub(super) fn seek_curve(ms: [f64; 3], cylinders: u32) -> Result<Seek, SpecError> {
+    let [one, mean, full] = ms;
+    let last = f64::from(cylinders.max(2) - 1);
+    if one == mean && mean == full || cylinders <= 2 {
+        return Ok(Seek::Constant(mean));
+    }
+    if !(one <= mean && mean <= full) {
+        let right = format!("{one}, {mean} and {full} ms, where they rise from next cylinder to mean to full stroke");
+        return Err(wrong("seek", right));
+    }
+    let share = (mean - one) / (full - one);
+    if !(0.1..=0.9).contains(&share) {
+        let right = format!("a mean of {mean} ms between {one} and {full}, where it lies in the middle eight tenths");
+        return Err(wrong("seek", right));
+    }
+    let at = |knee: f64| Knee::new(one, full, last, knee);
+    let (mut low, mut high) = (1.0, last);
+    if !(at(low).mean(last) < mean && mean < at(high).mean(last)) {
+        return Ok(power(one, full, share, cylinders));
+    }
+    // the later the knee, the longer the mean
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if at(middle).mean(last) < mean { low = middle } else { high = middle }
+    }
+    let Knee { knee, a, b, c, e } = at(low);
+    Ok(Seek::RootAndLine(RootAndLine { from: knee, short: a, root: b, long: c, slope: e, first: Vec::new() }))
+}
+
+/// A root up to a knee and its tangent from there.
+struct Knee {
+    knee: f64,
+    a: f64,
+    b: f64,
+    c: f64,
+    e: f64,
+}
+
+impl Knee {
+    /// Through `one` at 1 and `full` at `last`.
+    fn new(one: f64, full: f64, last: f64, knee: f64) -> Knee {
+        let root = knee.sqrt();
+        let b = (full - one) / (root / 2.0 + last / (2.0 * root) - 1.0);
+        let (a, e) = (one - b, b / (2.0 * root));
+        Knee { knee, a, b, c: a + b * root / 2.0, e }
+    }
+
+    /// Mean over the distances of two uniform places, whose density is `2 (D - d) / D²`.
+    fn mean(&self, last: f64) -> f64 {
+        let (x, d) = (self.knee, last);
+        let short = self.a * (d * x - x * x / 2.0) + self.b * (d * x.powf(1.5) / 1.5 - x.powf(2.5) / 2.5);
+        let rest = self.e * (d * (d * d - x * x) / 2.0 - (d.powi(3) - x.powi(3)) / 3.0);
+        (short + self.c * (d - x).powi(2) / 2.0 + rest) * 2.0 / (d * d)
+    }
+}
+
+/// `one + (full - one) (d / D)^p` as a table.
+fn power(one: f64, full: f64, share: f64, cylinders: u32) -> Seek {
+    // p from 2 / ((p + 1) (p + 2)) = share
+    let p = (-3.0 + (1.0 + 8.0 / share).sqrt()) / 2.0;
+    let last = cylinders - 1;
+    let mut points = Vec::new();
+    for at in 0..TABLE_POINTS {
+        let distance = f64::from(last).powf(f64::from(at) / f64::from(TABLE_POINTS - 1)).round() as u32;
+        let ms = one + (full - one) * (f64::from(distance - 1) / f64::from((last - 1).max(1))).powf(p);
+        if points.last().is_none_or(|&(before, _)| before < distance) {
+            points.push((distance, ms));
+        }
+    }
+    Seek::Table(points)
+}

@@ -1,0 +1,148 @@
+//! An SSD: channels, dies and planes behind a host interface, a write buffer,
+//! a map in units with garbage collection, and, on some, a fast part of the flash.
+//!
+//! What a request needs is reserved when it comes, so that the moment at which
+//! it is done is known at once. Dies serve reads in the order in which they
+//! came; programs and erases stand in a second line of the same die, which
+//! reads overtake (at the end of the running program, or by suspending it), and
+//! which pays the time that reads took from it. Channels, link and processors
+//! are lines of work that nobody can hold before his turn.
+//!
+//! What is left simple: reads find their data where writing the drive in order
+//! would have put them; a read of what was never written takes as long as any;
+//! one time to program and to read stands for all kinds of pages; no wear, no
+//! retries, no refresh.
+
+mod reads;
+mod spec;
+mod table;
+mod writes;
+
+use std::sync::Arc;
+
+pub use spec::{FlashModel, FlashSpec, FlashTotals, Slc, Start};
+use table::Table;
+
+use crate::Ns;
+use crate::io::Io;
+
+/// One die.
+#[derive(Clone, Copy, Debug)]
+struct Die {
+    /// When its programs and erases are through.
+    writes: Ns,
+    /// The last erase.
+    erase: (Ns, Ns),
+    /// Pages programmed in the open blocks.
+    programmed: u32,
+    /// The row of pages in its registers.
+    row: u64,
+    /// When that came.
+    row_at: Ns,
+}
+
+/// An SSD at work.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    model: Arc<FlashModel>,
+    /// When the processors, the two directions of the link and the channels have done what they were given.
+    processor: Ns,
+    link: [Ns; 2],
+    channels: Vec<Ns>,
+    dies: Vec<Die>,
+    /// When each die (or each plane of it) has done its reads.
+    readers: Vec<Ns>,
+    buffer: writes::Buffer,
+    /// Where the next program goes.
+    next_die: u32,
+    /// Units that garbage collection still has to move.
+    debt: f64,
+    table: Option<Box<Table>>,
+    /// Bytes in the fast part of the flash.
+    slc: f64,
+    /// When all that was asked for is done.
+    quiet: Ns,
+    totals: FlashTotals,
+}
+
+/// Time of so many bytes at a rate of [`spec::FlashModel`].
+#[inline]
+fn time(bytes: u64, byte: u64) -> Ns {
+    (bytes * byte) >> 16
+}
+
+/// Work of this length joins a line at a moment; says when it is through.
+#[inline]
+fn join(line: &mut Ns, now: Ns, work: Ns) -> Ns {
+    *line = (*line).max(now) + work;
+    *line
+}
+
+impl Flash {
+    /// An SSD in the first state of its model, at rest.
+    pub fn new(model: &Arc<FlashModel>) -> Flash {
+        let spec = model.spec();
+        let dies = model.all_dies as usize;
+        let readers = if spec.independent_planes { dies * spec.planes as usize } else { dies };
+        // the dies' blocks are not all full at the same moment
+        let die = |at: usize| Die {
+            writes: 0,
+            erase: (0, 0),
+            programmed: (at as u64 * u64::from(spec.pages) / dies as u64) as u32,
+            row: u64::MAX,
+            row_at: 0,
+        };
+        Flash {
+            processor: 0,
+            link: [0; 2],
+            channels: vec![0; spec.channels as usize],
+            dies: (0..dies).map(die).collect(),
+            readers: vec![0; readers],
+            buffer: writes::Buffer::new(model),
+            next_die: 0,
+            debt: 0.0,
+            table: None,
+            slc: 0.0,
+            quiet: 0,
+            totals: FlashTotals { page: spec.page, ..FlashTotals::default() },
+            model: Arc::clone(model),
+        }
+    }
+
+    /// What it is.
+    pub fn model(&self) -> &Arc<FlashModel> {
+        &self.model
+    }
+
+    /// Requests that it takes at a time.
+    pub fn slots(&self) -> u32 {
+        self.model.slots()
+    }
+
+    /// Counts since the beginning.
+    pub fn totals(&self) -> FlashTotals {
+        self.totals
+    }
+
+    /// Dies, for shares of [`FlashTotals::die_busy_ns`].
+    pub fn dies(&self) -> u32 {
+        self.model.all_dies
+    }
+
+    /// Takes a request, and says when it is done. `now` never goes back.
+    #[inline]
+    pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
+        let all = self.model.blocks();
+        let first = io.first.min(all - 1);
+        let io = Io { first, blocks: u64::from(io.blocks.max(1)).min(all - first) as u32, write: io.write };
+        self.fold_while_idle(now);
+        self.totals.requests[usize::from(io.write)] += 1;
+        self.totals.blocks[usize::from(io.write)] += u64::from(io.blocks);
+        let done = if io.write { self.write(now, &io) } else { self.read(now, &io) };
+        self.quiet = self.quiet.max(done);
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests;

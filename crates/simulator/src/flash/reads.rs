@@ -1,0 +1,73 @@
+//! Reads: which die, when it can, and how the data come out.
+
+use super::{Flash, join, time};
+use crate::Ns;
+use crate::io::{BLOCK_BYTES, Io};
+
+impl Flash {
+    pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
+        let model = std::sync::Arc::clone(&self.model);
+        let begin = join(&mut self.processor, now, model.spec.command_read);
+        let unit_blocks = u64::from(model.unit_blocks);
+        let page_units = u64::from(model.page_units);
+        let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
+        let mut arrived = begin;
+        let mut last = 0;
+        self.buffer.drain(now);
+        while unit < end {
+            let page = unit / page_units;
+            let stop = ((page + 1) * page_units).min(end);
+            let buffered = self.buffer.holds(unit, stop);
+            self.totals.buffer_units += buffered;
+            if buffered < stop - unit {
+                let bytes = (stop - unit - buffered) * u64::from(model.spec.unit);
+                arrived = arrived.max(self.read_page(begin, page, bytes));
+                last = bytes;
+            }
+            unit = stop;
+        }
+        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
+        // pages go out as they come; the last one cannot go before it is there
+        let line = &mut self.link[0];
+        let sent = join(line, begin, time(bytes, model.link));
+        sent.max(arrived + time(last.min(bytes), model.link)) + model.spec.latency_read
+    }
+
+    /// A page of which so many bytes are wanted: from when on they are in the controller.
+    pub(super) fn read_page(&mut self, begin: Ns, page: u64, bytes: u64) -> Ns {
+        let (spec, all) = (&self.model.spec, u64::from(self.model.all_dies));
+        let row_of_dies = page / all;
+        let die_at = (page - row_of_dies * all) as usize;
+        let row = row_of_dies / u64::from(spec.planes);
+        let plane = (row_of_dies - row * u64::from(spec.planes)) as usize;
+        let reader = if spec.independent_planes { die_at * spec.planes as usize + plane } else { die_at };
+        // a die with one line reads the pages of all planes of a row at once
+        let tag = if spec.independent_planes { row_of_dies } else { row };
+        let channel = die_at % self.channels.len();
+        let die = &mut self.dies[die_at];
+        let ready = if die.row == tag {
+            die.row_at.max(begin)
+        } else {
+            let mut start = begin.max(self.readers[reader]);
+            if die.writes > start {
+                // it overtakes what waits, not what runs
+                let runs = if start < die.erase.1 && start >= die.erase.0 {
+                    die.erase.1 - start
+                } else {
+                    (die.writes - start) % spec.program
+                };
+                start += spec.suspend.map_or(runs, |suspend| runs.min(suspend));
+                die.writes = die.writes.max(start) + spec.read;
+            }
+            let ready = start + spec.read;
+            self.readers[reader] = ready;
+            die.row = tag;
+            die.row_at = ready;
+            self.totals.pages_read += 1;
+            self.totals.die_busy_ns += u128::from(spec.read);
+            ready
+        };
+        let transfer = time(bytes, self.model.channel);
+        join(&mut self.channels[channel], begin, transfer).max(ready + transfer)
+    }
+}
