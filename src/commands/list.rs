@@ -37,6 +37,8 @@ enum What {
     Suites,
     /// RAID levels: members, capacity, failures survived, what writes cost
     Levels,
+    /// Published measurements that the simulator is held against
+    Experiments,
     /// What `probe` measured this machine's devices to do at most
     Ceilings,
 }
@@ -54,6 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Formats => formats(),
         What::Suites => suites(),
         What::Levels => levels(),
+        What::Experiments => super::experiments::listing()?,
         What::Ceilings => super::ceilings::listing(),
     };
     if arguments.json {

@@ -9,6 +9,7 @@ mod ceilings;
 mod columns;
 mod compare;
 mod compare_results;
+mod experiments;
 mod explain;
 mod export;
 mod feeding;
@@ -67,9 +68,11 @@ pub enum Command {
     Probe(Box<probe::Arguments>),
     /// Predict: replay a measured trace on a described drive
     Simulate(simulate::Arguments),
+    /// Hold the simulator against the measurements that its source documents print
+    Experiments(experiments::Arguments),
     /// Say what a counter, rule or pack means, by any of its names
     Explain(explain::Arguments),
-    /// Print a registry: counters, rules, packs, sources, formats, suites, levels
+    /// Print a registry: counters, rules, packs, sources, formats, suites, levels, experiments
     List(list::Arguments),
 }
 
@@ -86,6 +89,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Experiments(arguments) => experiments::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
     }

@@ -1,0 +1,64 @@
+//! The data that are built in: a document's file and a system's file are one
+//! line each here; a test holds the two lists against the folders.
+
+use crate::DataError;
+use crate::document::Document;
+
+/// File and text of each document's experiments, in the order of the documents.
+pub const DOCUMENTS: &[(&str, &str)] = &[
+    ("experiments/000.toml", include_str!("../../../experiments/000.toml")),
+    ("experiments/001.toml", include_str!("../../../experiments/001.toml")),
+    ("experiments/002.toml", include_str!("../../../experiments/002.toml")),
+    ("experiments/003.toml", include_str!("../../../experiments/003.toml")),
+    ("experiments/004.toml", include_str!("../../../experiments/004.toml")),
+];
+
+/// Name and text of each system.
+pub const SYSTEMS: &[(&str, &str)] = &[];
+
+/// All documents.
+///
+/// # Errors
+/// Names what is wrong in which file.
+pub fn documents() -> Result<Vec<Document>, DataError> {
+    DOCUMENTS.iter().map(|(file, text)| Document::read(file, text)).collect()
+}
+
+/// Text of a system.
+pub fn system(name: &str) -> Option<&'static str> {
+    SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(folder: &str) -> Vec<String> {
+        let folder = format!("{}/../../experiments/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+            .map(|p| p.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn files_in_the_folders_are_those_registered() {
+        let documents: Vec<String> = DOCUMENTS.iter().map(|(file, _)| file[12..15].to_owned()).collect();
+        assert_eq!(files(""), documents);
+        let mut systems: Vec<&str> = SYSTEMS.iter().map(|(name, _)| *name).collect();
+        systems.sort_unstable();
+        assert_eq!(files("systems"), systems);
+    }
+
+    #[test]
+    fn documents_are_read_and_bear_their_files_numbers() {
+        for (file, text) in DOCUMENTS {
+            let document = Document::read(file, text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(*file, format!("experiments/{}.toml", document.doc));
+        }
+    }
+}

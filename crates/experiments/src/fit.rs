@@ -1,0 +1,108 @@
+//! Searching free parameters: a downhill simplex (Nelder and Mead 1965) within
+//! bounds, always the same for the same function.
+
+/// Least value of a function within bounds: the point, and the value there.
+///
+/// Coefficients are the authors' (reflection 1, expansion 2, contraction and
+/// shrinking one half). A point beyond the bounds is moved to them. It ends
+/// after `most` evaluations, or when the simplex is smaller than a
+/// ten-thousandth of the bounds and flat.
+pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
+    let inside = |mut point: Vec<f64>| {
+        for (x, [least, most]) in point.iter_mut().zip(bounds) {
+            *x = x.clamp(*least, *most);
+        }
+        point
+    };
+    let mut evaluations = 0;
+    let mut measure = |point: &[f64]| {
+        evaluations += 1;
+        let value = of(point);
+        (if value.is_nan() { f64::INFINITY } else { value }, evaluations)
+    };
+    let mut corners = vec![inside(start.to_vec())];
+    for at in 0..start.len() {
+        let [least, most] = bounds[at];
+        let step = (most - least) * 0.15;
+        let mut corner = corners[0].clone();
+        corner[at] += if corner[at] + step > most { -step } else { step };
+        corners.push(inside(corner));
+    }
+    let mut simplex: Vec<(Vec<f64>, f64)> = corners.into_iter().map(|c| (c.clone(), measure(&c).0)).collect();
+    loop {
+        simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let last = simplex.len() - 1;
+        let small = |at: usize| {
+            let span = bounds[at][1] - bounds[at][0];
+            simplex.iter().all(|(p, _)| (p[at] - simplex[0].0[at]).abs() <= span * 1e-4)
+        };
+        if last == 0 || (0..start.len()).all(small) {
+            break;
+        }
+        let centre: Vec<f64> =
+            (0..start.len()).map(|at| simplex[..last].iter().map(|(p, _)| p[at]).sum::<f64>() / last as f64).collect();
+        let worst = simplex[last].clone();
+        let along = |by: f64| inside(centre.iter().zip(&worst.0).map(|(c, w)| c + by * (c - w)).collect());
+        let reflected = along(1.0);
+        let (value, count) = measure(&reflected);
+        let next = if value < simplex[0].1 {
+            let expanded = along(2.0);
+            let further = measure(&expanded).0;
+            Some(if further < value { (expanded, further) } else { (reflected, value) })
+        } else if value < simplex[last - 1].1 {
+            Some((reflected, value))
+        } else {
+            let contracted = along(if value < worst.1 { 0.5 } else { -0.5 });
+            let nearer = measure(&contracted).0;
+            (nearer < worst.1.min(value)).then_some((contracted, nearer))
+        };
+        match next {
+            Some(corner) => simplex[last] = corner,
+            None => shrink(&mut simplex, &mut |p| measure(p).0),
+        }
+        if count >= most {
+            break;
+        }
+    }
+    simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
+    simplex.swap_remove(0)
+}
+
+/// All corners half way towards the best one.
+fn shrink(simplex: &mut [(Vec<f64>, f64)], measure: &mut dyn FnMut(&[f64]) -> f64) {
+    let best = simplex[0].0.clone();
+    for (point, value) in &mut simplex[1..] {
+        for (x, b) in point.iter_mut().zip(&best) {
+            *x = (*x + b) / 2.0;
+        }
+        *value = measure(point);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_parameter() {
+        let (point, value) = least(&[1.0], &[[0.0, 10.0]], 200, |p| (p[0] - 7.3).powi(2));
+        assert!((point[0] - 7.3).abs() < 0.01 && value < 1e-4, "{point:?} {value}");
+    }
+
+    #[test]
+    fn a_bent_valley_and_a_bound() {
+        // Rosenbrock's function: least at (1, 1)
+        let bent = |p: &[f64]| 100.0 * (p[1] - p[0] * p[0]).powi(2) + (1.0 - p[0]).powi(2);
+        let (point, _) = least(&[-1.0, 1.0], &[[-2.0, 2.0], [-2.0, 2.0]], 1000, bent);
+        assert!((point[0] - 1.0).abs() < 0.02 && (point[1] - 1.0).abs() < 0.04, "{point:?}");
+        let (point, _) = least(&[1.0], &[[0.5, 2.0]], 100, |p| p[0]);
+        assert_eq!(point, [0.5]);
+        assert_eq!(least(&[], &[], 10, |_| 1.0), (vec![], 1.0));
+    }
+
+    #[test]
+    fn no_number_is_never_the_best() {
+        let (point, value) = least(&[5.0], &[[0.0, 10.0]], 200, |p| if p[0] > 6.0 { f64::NAN } else { 10.0 - p[0] });
+        assert!(point[0] <= 6.0 && value.is_finite());
+    }
+}

@@ -1,0 +1,188 @@
+//! How far a simulated value is from print: a gain in percentage points,
+//! anything else relative; and means over rows.
+
+use crate::document::{Bound, Document, Row, Use};
+
+/// A row, simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The document's number.
+    pub doc: String,
+    /// The row's id.
+    pub id: String,
+    /// What it may be used for.
+    pub usage: Use,
+    /// Errors are percentage points.
+    pub gain: bool,
+    /// What the simulator says, in the row's unit; none where it was not simulated.
+    pub simulated: Option<f64>,
+    /// Of a shape: how many of its comparisons hold, of how many.
+    pub holds: Option<(usize, usize)>,
+    /// What a naive reader predicts, in the row's unit.
+    pub baseline: Option<f64>,
+    /// Error of the simulated value: percentage points of a gain, else a fraction.
+    pub error: Option<f64>,
+    /// The same of the baseline.
+    pub baseline_error: Option<f64>,
+    /// Why there is no value.
+    pub failed: Option<String>,
+}
+
+/// Error of a value against a row's print: percentage points of a gain, else a
+/// fraction of what was printed. Of a bound, how far it is missed.
+///
+/// ```
+/// use diskwright_experiments::judge::error;
+/// assert_eq!(error(57.0, None, true, 53.0), 4.0);
+/// assert_eq!(error(80.0, None, false, 76.0), 0.05);
+/// ```
+pub fn error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {
+    let off = match bound {
+        None => (value - published).abs(),
+        Some(Bound::Least) => (published - value).max(0.0),
+        Some(Bound::Within) => (value.abs() - published.abs()).max(0.0),
+    };
+    if gain { off } else { off / published.abs() }
+}
+
+/// Judges a row by what was simulated for it.
+pub fn outcome(
+    document: &Document,
+    row: &Row,
+    simulated: Result<f64, String>,
+    holds: Option<(usize, usize)>,
+) -> Outcome {
+    let against = |value: f64| row.published.map(|published| error(published, row.bound, row.gain, value));
+    let baseline = document.baseline(row);
+    let (simulated, failed) = match simulated {
+        Ok(value) if value.is_finite() => (Some(value), None),
+        Ok(_) => (None, Some("the simulation gave no number".to_owned())),
+        Err(why) => (None, Some(why)),
+    };
+    Outcome {
+        doc: document.doc.clone(),
+        id: row.id.clone(),
+        usage: row.usage,
+        gain: row.gain,
+        simulated,
+        holds,
+        baseline,
+        error: simulated.and_then(against),
+        baseline_error: baseline.and_then(against),
+        failed,
+    }
+}
+
+/// Means over rows of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    /// Predicted rows.
+    pub rows: usize,
+    /// Those that were simulated.
+    pub simulated: usize,
+    /// Mean error of those; NaN where there are none.
+    pub error: f64,
+    /// Mean error over the simulated rows that have a baseline; NaN where there are none.
+    pub error_where_baseline: f64,
+    /// Mean error of the baseline over the same rows; NaN where there are none.
+    pub baseline_error: f64,
+}
+
+/// Means over the predicted rows of a document, or of all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The document's number; empty of all.
+    pub doc: String,
+    /// Gains: percentage points.
+    pub gains: Mean,
+    /// Rates, times, shares: fractions.
+    pub others: Mean,
+    /// Both: fractions, a percentage point as 0.01.
+    pub all: Mean,
+    /// Shapes that hold as a whole, of those that were simulated.
+    pub shapes: (usize, usize),
+}
+
+impl Summary {
+    /// Means over outcomes.
+    pub fn of(doc: &str, outcomes: &[&Outcome]) -> Summary {
+        let predicted = || outcomes.iter().copied().filter(|o| o.usage == Use::Predict);
+        let shapes: Vec<(usize, usize)> = outcomes.iter().filter_map(|o| o.holds).collect();
+        Summary {
+            doc: doc.to_owned(),
+            gains: mean(predicted().filter(|o| o.gain), |_| 1.0),
+            others: mean(predicted().filter(|o| !o.gain), |_| 1.0),
+            all: mean(predicted(), |o| if o.gain { 0.01 } else { 1.0 }),
+            shapes: (shapes.iter().filter(|(held, all)| held == all).count(), shapes.len()),
+        }
+    }
+}
+
+fn mean<'a>(outcomes: impl Iterator<Item = &'a Outcome>, scale: impl Fn(&Outcome) -> f64) -> Mean {
+    let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mut rows, mut errors, mut beside, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
+    for outcome in outcomes {
+        rows += 1;
+        let by = scale(outcome);
+        let Some(error) = outcome.error else { continue };
+        errors.push(error * by);
+        if let Some(baseline) = outcome.baseline_error {
+            beside.push(error * by);
+            baselines.push(baseline * by);
+        }
+    }
+    Mean {
+        rows,
+        simulated: errors.len(),
+        error: average(&errors),
+        error_where_baseline: average(&beside),
+        baseline_error: average(&baselines),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_count_only_what_is_missed() {
+        assert_eq!(error(50.0, Some(Bound::Least), true, 71.0), 0.0);
+        assert_eq!(error(50.0, Some(Bound::Least), true, 43.0), 7.0);
+        assert_eq!(error(5.0, Some(Bound::Within), true, -3.0), 0.0);
+        assert_eq!(error(5.0, Some(Bound::Within), true, -8.0), 3.0);
+    }
+
+    fn one(usage: Use, gain: bool, error: Option<f64>, baseline_error: Option<f64>) -> Outcome {
+        Outcome {
+            doc: "003".into(),
+            id: "x".into(),
+            usage,
+            gain,
+            simulated: error,
+            holds: None,
+            baseline: baseline_error,
+            error,
+            baseline_error,
+            failed: None,
+        }
+    }
+
+    #[test]
+    fn means_are_of_predicted_rows_only_and_apart() {
+        let all = [
+            one(Use::Fit, false, Some(9.0), Some(9.0)),
+            one(Use::Shape, false, Some(9.0), Some(9.0)),
+            one(Use::Predict, true, Some(4.0), Some(20.0)),
+            one(Use::Predict, true, Some(8.0), None),
+            one(Use::Predict, false, Some(0.1), Some(0.5)),
+            one(Use::Predict, false, None, Some(0.9)),
+        ];
+        let summary = Summary::of("003", &all.iter().collect::<Vec<_>>());
+        assert_eq!((summary.gains.rows, summary.gains.simulated, summary.gains.error), (2, 2, 6.0));
+        assert_eq!((summary.gains.error_where_baseline, summary.gains.baseline_error), (4.0, 20.0));
+        assert_eq!((summary.others.rows, summary.others.simulated, summary.others.baseline_error), (2, 1, 0.5));
+        assert!((summary.all.error - (0.04 + 0.08 + 0.1) / 3.0).abs() < 1e-12);
+        assert!((summary.all.baseline_error - 0.35).abs() < 1e-12);
+        assert!(Summary::of("", &[]).all.error.is_nan());
+    }
+}

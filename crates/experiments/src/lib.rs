@@ -1,0 +1,43 @@
+//! The measurements that the source documents print, as data, and how near the
+//! simulator comes to them.
+//!
+//! ```text
+//! experiments/003.toml ── rows, runs, fitted parameters ──┐
+//! experiments/systems/*.toml ── machines ── a run's keys ─┴─> simulator ─> numbers ─> measure ─> error
+//! ```
+//!
+//! A row is what was printed, what it may be used for (that split is frozen),
+//! which numbers of which simulations stand against it, and what a naive reader
+//! would have predicted ([`document`]). Nothing here knows a machine or a
+//! document by name; `docs/experiments.md` says how rows are written.
+
+pub mod data;
+pub mod document;
+pub mod expression;
+pub mod fit;
+pub mod judge;
+pub mod numbers;
+pub mod patch;
+pub mod run;
+pub mod simulate;
+
+use thiserror::Error;
+
+/// What is wrong in the data of an experiment.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{file}: {item}: {message}")]
+pub struct DataError {
+    /// The file, as it was named; with the line where it is known.
+    pub file: String,
+    /// Row, run, parameter or key.
+    pub item: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl DataError {
+    /// An error of a file's item.
+    pub fn new(file: &str, item: impl Into<String>, message: impl Into<String>) -> DataError {
+        DataError { file: file.into(), item: item.into(), message: message.into() }
+    }
+}

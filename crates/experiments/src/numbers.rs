@@ -1,0 +1,42 @@
+//! The numbers of a simulation, by path. Names in a path have letters, digits
+//! and `_` only; anything else in a component's name reads as `_`.
+
+use std::collections::BTreeMap;
+
+/// Numbers by path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers {
+    values: BTreeMap<String, f64>,
+}
+
+impl Numbers {
+    /// Puts a number at a path.
+    pub fn put(&mut self, path: impl Into<String>, value: f64) {
+        self.values.insert(path.into(), value);
+    }
+
+    /// The number at a path.
+    ///
+    /// # Errors
+    /// Names what there is of the same kind.
+    pub fn get(&self, path: &str) -> Result<f64, String> {
+        if let Some(value) = self.values.get(path) {
+            return Ok(*value);
+        }
+        let kind = path.split('.').next().unwrap_or_default();
+        let near: Vec<&str> =
+            self.values.keys().map(String::as_str).filter(|k| k.split('.').next() == Some(kind)).collect();
+        let near = if near.is_empty() { self.values.keys().map(String::as_str).collect() } else { near };
+        Err(format!("a simulation has no number `{path}`; it has {}", near.join(", ")))
+    }
+
+    /// All of them, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.values.iter().map(|(path, value)| (path.as_str(), *value))
+    }
+}
+
+/// A name as it stands in a path.
+pub fn path_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}

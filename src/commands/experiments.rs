@@ -1,0 +1,332 @@
+//! `experiments [ID...]`: holds the simulator against the measurements that the
+//! source documents print.
+
+use clap::Args;
+use diskwright_experiments::document::{Bound, Document, Row, Use};
+use diskwright_experiments::judge::{Mean, Outcome, Summary};
+use diskwright_experiments::{data, run, simulate};
+use diskwright_report::{Align, Table};
+use serde_json::{Value, json};
+
+use super::{Failure, output};
+
+/// Arguments of `experiments`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Rows (S4, M28, M8a.processor), or documents (003); all if none are named
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Search the free parameters of one document by its fit rows, and print them
+    #[arg(long, value_name = "DOC", conflicts_with_all = ["ids", "json"])]
+    fit: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Simulations of a search, at most.
+const MOST_TRIALS: usize = 200;
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let documents = data::documents()?;
+    if let Some(doc) = &arguments.fit {
+        return search(&documents, doc);
+    }
+    let wanted = |document: &Document, row: &Row| {
+        arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.is_meant_by(id))
+    };
+    if let Some(id) = arguments
+        .ids
+        .iter()
+        .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.is_meant_by(id))))
+    {
+        return Err(Failure::Usage(format!("there is no experiment `{id}`: `diskwright list experiments` has them")));
+    }
+    let bench = simulate::bench(threads());
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for ((file, _), document) in data::DOCUMENTS.iter().zip(&documents) {
+        outcomes.extend(run::document(&bench, file, document, |row| wanted(document, row))?);
+    }
+    if arguments.json {
+        return output::json(&answer(&documents, &outcomes));
+    }
+    let details = !arguments.ids.is_empty() && outcomes.len() <= 12;
+    output::text(&screen(&documents, &outcomes, details))
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn search(documents: &[Document], doc: &str) -> Result<(), Failure> {
+    let Some(at) = documents.iter().position(|document| document.doc == doc) else {
+        return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
+    };
+    let file = data::DOCUMENTS[at].0;
+    let (found, error) = run::search(&simulate::bench(threads()), file, &documents[at], &[], MOST_TRIALS)?;
+    let mut table = Table::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
+    for parameter in &found {
+        table.row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
+    }
+    let last = format!("\nroot mean square error of the rows that set them: {:.2} %\n", error * 100.0);
+    output::text(&(table.render(&output::wide_style()) + &last))
+}
+
+/// Every outcome with its document and row.
+fn beside<'a>(documents: &'a [Document], outcomes: &'a [Outcome]) -> Vec<(&'a Document, &'a Row, &'a Outcome)> {
+    let find = |outcome: &'a Outcome| {
+        let document = documents.iter().find(|d| d.doc == outcome.doc)?;
+        Some((document, document.row(&outcome.id)?, outcome))
+    };
+    outcomes.iter().filter_map(find).collect()
+}
+
+/// Means of each document that has predicted rows, then of all.
+fn summaries(outcomes: &[Outcome]) -> Vec<Summary> {
+    let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
+    docs.dedup();
+    let of = |doc: &str| -> Vec<&Outcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
+    docs.into_iter().chain([""]).map(|doc| Summary::of(doc, &of(doc))).filter(|s| s.all.rows > 0).collect()
+}
+
+fn answer(documents: &[Document], outcomes: &[Outcome]) -> Value {
+    let experiments: Vec<Value> = beside(documents, outcomes).into_iter().map(|(d, r, o)| entry(d, r, o)).collect();
+    let mut summaries = summaries(outcomes);
+    let all = summaries.pop().map(|summary| summary_json(&summary));
+    json!({
+        "schema": "diskwright.experiments/1",
+        "experiments": experiments,
+        "documents": summaries.iter().map(summary_json).collect::<Vec<_>>(),
+        "all": all,
+    })
+}
+
+fn entry(document: &Document, row: &Row, outcome: &Outcome) -> Value {
+    let bound = row.bound.map(|bound| match bound {
+        Bound::Least => "at least",
+        Bound::Within => "within",
+    });
+    json!({
+        "id": row.id, "doc": document.doc, "what": row.what,
+        "published": row.published, "simulated": outcome.simulated, "baseline": outcome.baseline,
+        "unit": row.unit, "gain": row.gain, "bound": bound,
+        "error": outcome.error, "baseline_error": outcome.baseline_error,
+        "error_unit": if row.gain { "percentage points" } else { "1" },
+        "use": row.usage.name(), "holds": holds_json(row, outcome),
+        "because": because(row, outcome),
+        "measure": row.measure.as_ref().map(ToString::to_string),
+        "runs": runs_json(document, row), "fitted": fitted_json(document, row),
+        "baseline_because": row.baseline.as_ref().map(baseline_words),
+    })
+}
+
+fn holds_json(row: &Row, outcome: &Outcome) -> Value {
+    match outcome.holds {
+        Some((held, all)) => {
+            json!({ "held": held, "of": all, "tests": row.holds.iter().map(ToString::to_string).collect::<Vec<_>>() })
+        }
+        None => Value::Null,
+    }
+}
+
+/// What is to be said of a row: why it has no value, and its own words.
+fn because(row: &Row, outcome: &Outcome) -> String {
+    match &outcome.failed {
+        Some(failed) if row.because != *failed && row.measure.is_some() => {
+            [failed.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
+        }
+        _ => row.because.clone(),
+    }
+}
+
+fn baseline_words(baseline: &diskwright_experiments::document::Baseline) -> String {
+    match &baseline.row {
+        Some(row) if baseline.times == 1.0 => format!("row {row}"),
+        Some(row) => format!("row {row} times {}", (baseline.times * 1000.0).round() / 1000.0),
+        None => baseline.because.clone(),
+    }
+}
+
+fn runs_json(document: &Document, row: &Row) -> Vec<Value> {
+    let one = |name: &str| {
+        let run = document.runs.get(name);
+        let set = run.map(|run| run.set.iter().map(|(key, value)| (key.clone(), json!(value.to_string()))).collect());
+        let set: serde_json::Map<String, Value> = set.unwrap_or_default();
+        let because = run.map(|run| run.because.as_str()).filter(|words| !words.is_empty());
+        json!({ "run": name, "system": run.map(|run| run.system.as_str()), "set": set, "because": because })
+    };
+    row.runs().into_iter().map(one).collect()
+}
+
+/// The fitted parameters of the systems that a row's runs use.
+fn fitted_json(document: &Document, row: &Row) -> Vec<Value> {
+    let of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
+    let systems: Vec<&str> = row.runs().into_iter().filter_map(of).collect();
+    let stands = |key: &String| systems.iter().any(|s| key.split(':').next() == Some(s));
+    let used = document.fits.iter().filter(|fitted| fitted.keys.iter().any(stands));
+    let tell = |fitted: &diskwright_experiments::document::Fitted| {
+        let written = if fitted.written.is_empty() { "{}" } else { &fitted.written };
+        json!({
+            "name": fitted.name, "value": written.replace("{}", &fitted.value.to_string()), "rows": fitted.rows,
+            "keys": fitted.keys, "because": fitted.because,
+        })
+    };
+    used.map(tell).collect()
+}
+
+fn mean_json(mean: &Mean) -> Value {
+    json!({
+        "rows": mean.rows, "simulated": mean.simulated, "error": mean.error,
+        "error_where_baseline": mean.error_where_baseline, "baseline_error": mean.baseline_error,
+    })
+}
+
+fn summary_json(summary: &Summary) -> Value {
+    let mut told = json!({
+        "doc": summary.doc, "gains": mean_json(&summary.gains), "others": mean_json(&summary.others),
+        "all": mean_json(&summary.all), "shapes_held": summary.shapes.0, "shapes": summary.shapes.1,
+    });
+    if summary.doc.is_empty() {
+        told["doc"] = Value::Null;
+    }
+    told
+}
+
+fn number(value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".into() };
+    let digits = (3 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 4);
+    format!("{value:.0$}", digits as usize)
+}
+
+fn error_words(error: Option<f64>, gain: bool) -> String {
+    match error {
+        None => "-".into(),
+        Some(error) if gain => format!("{error:.1} pp"),
+        Some(error) => format!("{:.1} %", error * 100.0),
+    }
+}
+
+fn screen(documents: &[Document], outcomes: &[Outcome], details: bool) -> String {
+    let style = output::wide_style();
+    let mut text = String::new();
+    let rows = beside(documents, outcomes);
+    for document in documents {
+        let here: Vec<_> = rows.iter().filter(|(d, ..)| d.doc == document.doc).collect();
+        if here.is_empty() {
+            continue;
+        }
+        let mut table = Table::new().column("id", Align::Left).text("quantity").column("unit", Align::Left);
+        for title in ["printed", "simulated", "naive", "error", "naive's"] {
+            table = table.column(title, Align::Right);
+        }
+        table = table.column("use", Align::Left);
+        for (_, row, outcome) in &here {
+            table.row(cells(row, outcome));
+        }
+        text += &format!("{} {}\n\n{}\n", document.doc, document.title, table.render(&style));
+    }
+    for (document, row, outcome) in rows.iter().filter(|_| details) {
+        text += &detail(document, row, outcome);
+    }
+    let summaries = summaries(outcomes);
+    if !summaries.is_empty() {
+        text += &means(&summaries).render(&style);
+    }
+    text
+}
+
+fn cells(row: &Row, outcome: &Outcome) -> [String; 9] {
+    let simulated = match (outcome.simulated, outcome.holds) {
+        (None, Some((held, all))) => format!("{held} of {all} hold"),
+        (value, _) => number(value),
+    };
+    let printed = match row.bound {
+        Some(Bound::Least) => format!("over {}", number(row.published)),
+        Some(Bound::Within) => format!("within {}", number(row.published)),
+        None => number(row.published),
+    };
+    let counts = row.usage != Use::None;
+    [
+        row.id.clone(),
+        row.what.clone(),
+        row.unit.clone(),
+        printed,
+        simulated,
+        number(outcome.baseline),
+        error_words(outcome.error.filter(|_| counts), row.gain),
+        error_words(outcome.baseline_error, row.gain),
+        row.usage.name().to_owned(),
+    ]
+}
+
+fn detail(document: &Document, row: &Row, outcome: &Outcome) -> String {
+    let mut text = format!("{}  {}\n", row.id, row.what);
+    let mut line = |name: &str, words: String| {
+        if !words.is_empty() {
+            text += &format!("  {name:<10} {words}\n");
+        }
+    };
+    line("measure", row.measure.as_ref().map(ToString::to_string).unwrap_or_default());
+    for test in &row.holds {
+        line("holds if", test.to_string());
+    }
+    for run in runs_json(document, row) {
+        let set: Vec<String> =
+            run["set"].as_object().into_iter().flatten().map(|(k, v)| format!("{k} = {v}")).collect();
+        let set = if set.is_empty() { String::new() } else { format!(", with {}", set.join(", ")) };
+        let because = run["because"].as_str().map(|words| format!(" ({words})")).unwrap_or_default();
+        line("run", format!("{}: {}{set}{because}", run["run"], run["system"]).replace('"', ""));
+    }
+    for fitted in fitted_json(document, row) {
+        let rows: Vec<&str> = fitted["rows"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let words = |key: &str| fitted[key].as_str().unwrap_or_default().to_owned();
+        line("fitted", format!("{} = {} on {}: {}", words("name"), words("value"), rows.join(", "), words("because")));
+    }
+    line("naive", row.baseline.as_ref().map(baseline_words).unwrap_or_default());
+    line("because", because(row, outcome));
+    text + "\n"
+}
+
+fn means(summaries: &[Summary]) -> Table {
+    let mut table = Table::new().text("predicted rows").column("gains", Align::Right).column("error", Align::Right);
+    for title in ["naive's", "others", "error", "naive's", "all", "error", "naive's", "shapes"] {
+        table = table.column(title, Align::Right);
+    }
+    let words = |value: f64, scale: f64, unit: &str| match value.is_nan() {
+        true => "-".to_owned(),
+        false => format!("{:.1} {unit}", value * scale),
+    };
+    for summary in summaries {
+        let name = if summary.doc.is_empty() { "all documents".into() } else { format!("document {}", summary.doc) };
+        let mut cells = vec![name];
+        for (mean, scale, unit) in
+            [(&summary.gains, 1.0, "pp"), (&summary.others, 100.0, "%"), (&summary.all, 100.0, "%")]
+        {
+            cells.push(format!("{} of {}", mean.simulated, mean.rows));
+            cells.push(words(mean.error, scale, unit));
+            cells.push(words(mean.baseline_error, scale, unit));
+        }
+        cells.push(format!("{} of {}", summary.shapes.0, summary.shapes.1));
+        table.row(cells);
+    }
+    table
+}
+
+/// The rows as they are written, for `list experiments`.
+pub fn listing() -> Result<(&'static str, Vec<Value>, Table), Failure> {
+    let mut table = Table::new().column("id", Align::Left).column("doc", Align::Left).text("quantity");
+    table = table.column("printed", Align::Right).column("unit", Align::Left).column("use", Align::Left);
+    let mut entries = Vec::new();
+    for document in data::documents()? {
+        for row in &document.rows {
+            let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.what.clone());
+            table.row([id, doc, what, number(row.published), row.unit.clone(), row.usage.name().to_owned()]);
+            entries.push(json!({
+                "id": row.id, "doc": document.doc, "what": row.what, "published": row.published, "unit": row.unit,
+                "gain": row.gain, "use": row.usage.name(),
+            }));
+        }
+    }
+    Ok(("experiments", entries, table))
+}

@@ -1,0 +1,44 @@
+//! The command `experiments` keeps its contract.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskwright")).args(arguments).output().expect("runs")
+}
+
+fn answer(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_row_has_the_fields_of_the_contract() {
+    let answer = answer(&["experiments", "S9", "--json"]);
+    assert_eq!(answer["schema"], "diskwright.experiments/1");
+    let rows = answer["experiments"].as_array().expect("rows");
+    assert_eq!(rows.len(), 4);
+    let row = &rows[0];
+    assert_eq!((&row["id"], &row["doc"], &row["use"]), (&"S9.records".into(), &"003".into(), &"none".into()));
+    assert_eq!((&row["unit"], &row["gain"]), (&"/s".into(), &false.into()));
+    assert_eq!(row["published"].as_f64(), Some(179.343));
+    let error = row["error"].as_f64().expect("simulated");
+    let simulated = row["simulated"].as_f64().expect("simulated");
+    assert!((simulated - 179.352).abs() < 0.001 && (error - (simulated / 179.343 - 1.0)).abs() < 1e-12);
+    for field in ["baseline", "baseline_error", "because"] {
+        assert!(row.get(field).is_some(), "{field}");
+    }
+}
+
+#[test]
+fn rows_are_listed_and_unknown_ones_refused() {
+    let entries = answer(&["list", "experiments", "--json"]);
+    assert!(entries["entries"].as_array().is_some_and(|e| e.len() > 80));
+    let wrong = run(&["experiments", "M99"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("no experiment `M99`"));
+    let text = run(&["experiments", "S9"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("S9.records"));
+}
