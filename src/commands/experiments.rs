@@ -45,8 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let bench = simulate::bench(threads());
     let mut outcomes: Vec<Outcome> = Vec::new();
-    for ((file, _), document) in data::DOCUMENTS.iter().zip(&documents) {
-        outcomes.extend(run::document(&bench, file, document, |row| wanted(document, row))?);
+    for document in &documents {
+        outcomes.extend(run::document(&bench, document, |row| wanted(document, row)));
     }
     if arguments.json {
         return output::json(&answer(&documents, &outcomes));
@@ -60,11 +60,10 @@ fn threads() -> usize {
 }
 
 fn search(documents: &[Document], doc: &str) -> Result<(), Failure> {
-    let Some(at) = documents.iter().position(|document| document.doc == doc) else {
+    let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
-    let file = data::DOCUMENTS[at].0;
-    let (found, error) = run::search(&simulate::bench(threads()), file, &documents[at], &[], MOST_TRIALS)?;
+    let (found, error) = run::search(&simulate::bench(threads()), document, &[], MOST_TRIALS)?;
     let mut table = Table::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
     for parameter in &found {
         table.row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);

@@ -33,7 +33,7 @@ pub struct Document {
 pub struct Run {
     /// `experiments/systems/NAME.toml`.
     pub system: String,
-    /// Keys by their path (`drives.disk.count`), and what they are here.
+    /// Keys (`disk.count`), and what they are here.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
     /// What is particular about it.
@@ -53,7 +53,7 @@ pub struct Fitted {
     pub range: [f64; 2],
     /// The fit rows that set it, no others.
     pub rows: Vec<String>,
-    /// The keys that it stands in: `SYSTEM:PATH`.
+    /// The keys that it stands in: `SYSTEM:KEY`.
     pub keys: Vec<String>,
     /// How the value is written where `{}` stands (`{}us`, `{}KB/s`); a plain number if empty.
     #[serde(default)]
@@ -250,7 +250,7 @@ impl Document {
             return Err("it needs `rows` that set it and `keys` that it stands in".into());
         }
         if let Some(key) = fitted.keys.iter().find(|key| !key.contains(':')) {
-            return Err(format!("key `{key}` names no system: write SYSTEM:PATH"));
+            return Err(format!("key `{key}` names no system: write SYSTEM:KEY"));
         }
         for id in &fitted.rows {
             match self.row(id) {

@@ -17,7 +17,6 @@ pub mod expression;
 pub mod fit;
 pub mod judge;
 pub mod numbers;
-pub mod patch;
 pub mod run;
 pub mod simulate;
 

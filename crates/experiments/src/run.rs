@@ -2,84 +2,65 @@
 //! what stands against print.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use toml::{Table, Value};
+use std::sync::{Mutex, PoisonError};
 
 use crate::DataError;
 use crate::document::{Document, Fitted, Row, Use};
 use crate::fit;
 use crate::judge::{self, Outcome};
 use crate::numbers::Numbers;
-use crate::patch;
 
 /// What a simulation of a description gives, or why there is none.
 pub type Simulated = Result<Numbers, String>;
 
-/// Where systems come from and what simulates them.
+/// A system and what is set otherwise in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// `experiments/systems/NAME.toml`.
+    pub system: String,
+    /// Keys and values, as `simulate --set` takes them; of a key that comes twice the later one counts.
+    pub settings: Vec<(String, String)>,
+}
+
+/// What simulates variants, several at a time.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
-    /// Text of a system by its name.
-    pub system: &'a dyn Fn(&str) -> Option<String>,
-    /// Simulates a description; told its name for messages.
-    pub simulate: &'a (dyn Fn(&str, &str) -> Simulated + Sync),
+    /// Simulates one.
+    pub simulate: &'a (dyn Fn(&Variant) -> Simulated + Sync),
     /// Simulations at a time.
     pub threads: usize,
 }
 
-/// The text of a run's description: its system, the fitted parameters of the
-/// document that stand in it, then what the run itself sets otherwise.
-///
-/// # Errors
-/// Names the key that is not there.
-pub fn description(bench: &Bench, file: &str, document: &Document, run: &str) -> Result<String, DataError> {
-    let wrong = |message: String| DataError::new(file, format!("run {run}"), message);
-    let told = document.runs.get(run).ok_or_else(|| wrong("is not in [runs]".into()))?;
-    let text = (bench.system)(&told.system).ok_or_else(|| wrong(format!("there is no system `{}`", told.system)))?;
-    let read = |error: toml::de::Error| wrong(format!("system `{}`: {}", told.system, error.message()));
-    let mut table: Table = text.parse().map_err(read)?;
-    for fitted in &document.fits {
+/// What a run is: its system, the fitted parameters of the document that stand
+/// in it, then what the run itself sets otherwise.
+fn variant(document: &Document, run: &str) -> Option<Variant> {
+    let told = document.runs.get(run)?;
+    let fitted = document.fits.iter().flat_map(|fitted| {
         let keys = fitted.keys.iter().filter_map(|key| key.split_once(':'));
-        for (_, path) in keys.filter(|(system, _)| *system == told.system) {
-            let put = patch::set(&mut table, path, written(fitted));
-            put.map_err(|error| wrong(format!("fit `{}`, key `{path}`: {error}", fitted.name)))?;
-        }
-    }
-    for (path, value) in &told.set {
-        patch::set(&mut table, path, value.clone()).map_err(|error| wrong(format!("key `{path}`: {error}")))?;
-    }
-    toml::to_string(&table).map_err(|error| wrong(error.to_string()))
+        let own = keys.filter(|(system, _)| *system == told.system);
+        own.map(|(_, key)| (key.to_owned(), written(fitted)))
+    });
+    let own = told.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
+    Some(Variant { system: told.system.clone(), settings: fitted.chain(own).collect() })
 }
 
 /// A parameter's value as it stands in a description.
-fn written(fitted: &Fitted) -> Value {
+fn written(fitted: &Fitted) -> String {
     let value = if fitted.whole { fitted.value.round() } else { fitted.value };
-    if fitted.written.is_empty() {
-        return if fitted.whole { Value::Integer(value as i64) } else { Value::Float(value) };
-    }
-    Value::String(fitted.written.replace("{}", &value.to_string()))
+    // TOML tells 3 from 3.0
+    let number = if fitted.whole || !fitted.written.is_empty() { value.to_string() } else { format!("{value:?}") };
+    if fitted.written.is_empty() { number } else { fitted.written.replace("{}", &number) }
 }
 
-/// Outcomes of a document's rows that are wanted, in their order.
-///
-/// # Errors
-/// Where the data do not fit together; a simulation that fails is its row's outcome.
-pub fn document(
-    bench: &Bench,
-    file: &str,
-    document: &Document,
-    wanted: impl Fn(&Row) -> bool,
-) -> Result<Vec<Outcome>, DataError> {
+/// Outcomes of a document's rows that are wanted, in their order. Why a
+/// simulation failed is in the outcomes of its rows.
+pub fn document(bench: &Bench, document: &Document, wanted: impl Fn(&Row) -> bool) -> Vec<Outcome> {
     let rows: Vec<&Row> = document.rows.iter().filter(|row| wanted(row)).collect();
-    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-    for run in rows.iter().flat_map(|row| row.runs()) {
-        if !texts.contains_key(run) {
-            texts.insert(run, description(bench, file, document, run)?);
-        }
-    }
-    let simulated = simulate_all(bench, &texts);
-    Ok(rows.into_iter().map(|row| outcome(document, row, &simulated)).collect())
+    let runs = rows.iter().flat_map(|row| row.runs());
+    let variants = runs.filter_map(|run| variant(document, run).map(|variant| (run, variant))).collect();
+    let simulated = simulate_all(bench, &variants);
+    rows.into_iter().map(|row| outcome(document, row, &simulated)).collect()
 }
 
 fn outcome(document: &Document, row: &Row, simulated: &BTreeMap<&str, Simulated>) -> Outcome {
@@ -107,23 +88,24 @@ fn unit(unit: &str) -> f64 {
     }
 }
 
-/// Simulates each description once, even where several runs have the same.
-fn simulate_all<'a>(bench: &Bench, texts: &BTreeMap<&'a str, String>) -> BTreeMap<&'a str, Simulated> {
-    let mut distinct: Vec<(&str, &str)> = Vec::new();
-    for (run, text) in texts {
-        if !distinct.iter().any(|(_, known)| known == text) {
-            distinct.push((run, text));
+/// Simulates each variant once, even where several runs have the same.
+fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTreeMap<&'a str, Simulated> {
+    let mut distinct: Vec<&Variant> = Vec::new();
+    for variant in variants.values() {
+        if !distinct.contains(&variant) {
+            distinct.push(variant);
         }
     }
     let next = AtomicUsize::new(0);
-    let done: Mutex<BTreeMap<usize, Simulated>> = Mutex::default();
-    let simulate = bench.simulate;
+    let done: Mutex<Vec<Option<Simulated>>> = Mutex::new(vec![None; distinct.len()]);
+    let (simulate, variants_in_turn) = (bench.simulate, &distinct);
     let work = || {
-        while let Some((run, text)) = distinct.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let numbers = simulate(run, text);
-            let at = distinct.iter().position(|(_, known)| known == text).unwrap_or(0);
-            // a poisoned lock is one whose simulation panicked, which ends the scope anyway
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, numbers);
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(variant) = variants_in_turn.get(at) else { break };
+            let numbers = simulate(variant);
+            // a lock is poisoned where a simulation panicked, which ends the scope anyway
+            done.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(numbers);
         }
     };
     std::thread::scope(|scope| {
@@ -131,9 +113,9 @@ fn simulate_all<'a>(bench: &Bench, texts: &BTreeMap<&'a str, String>) -> BTreeMa
             scope.spawn(work);
         }
     });
-    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let of = |text: &String| distinct.iter().position(|(_, known)| known == text).and_then(|at| done.get(&at));
-    texts.iter().filter_map(|(run, text)| of(text).map(|numbers| (*run, numbers.clone()))).collect()
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let of = |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|at| done[at].clone());
+    variants.iter().filter_map(|(run, variant)| of(variant).map(|numbers| (*run, numbers))).collect()
 }
 
 /// A parameter before and after a search.
@@ -152,16 +134,16 @@ pub struct Found {
 /// row is simulated. Returns the parameters and the root mean square error.
 ///
 /// # Errors
-/// Where a name is unknown or the data do not fit together.
+/// Where a name is unknown, or a row cannot be simulated.
 pub fn search(
     bench: &Bench,
-    file: &str,
     original: &Document,
     names: &[String],
     most: usize,
 ) -> Result<(Vec<Found>, f64), DataError> {
+    let wrong = |item: String, message: &str| DataError::new(&original.doc, item, message);
     if let Some(name) = names.iter().find(|name| !original.fits.iter().any(|f| f.name == **name)) {
-        return Err(DataError::new(file, format!("fit `{name}`"), "there is no such parameter"));
+        return Err(wrong(format!("fit `{name}`"), "there is no such parameter"));
     }
     let chosen: Vec<usize> =
         (0..original.fits.len()).filter(|at| names.is_empty() || names.contains(&original.fits[*at].name)).collect();
@@ -174,17 +156,14 @@ pub fn search(
         for (at, value) in chosen.iter().zip(point) {
             trial.fits[*at].value = *value;
         }
-        let wanted = |row: &Row| row.usage == Use::Fit && rows.contains(&&row.id);
-        match document(bench, file, &trial, wanted) {
-            Ok(outcomes) => mean_square(&outcomes),
-            Err(error) => {
-                failed.get_or_insert(error);
-                f64::NAN
-            }
+        let outcomes = document(bench, &trial, |row| row.usage == Use::Fit && rows.contains(&&row.id));
+        if failed.is_none() {
+            failed = outcomes.iter().find_map(|o| o.failed.as_ref().map(|because| (o.id.clone(), because.clone())));
         }
+        mean_square(&outcomes)
     });
-    if let Some(error) = failed {
-        return Err(error);
+    if let (Some((row, because)), false) = (failed, squares.is_finite()) {
+        return Err(wrong(format!("row {row}"), &because));
     }
     let found = chosen.iter().zip(&point).map(|(at, after)| {
         let fitted = &original.fits[*at];
@@ -208,7 +187,7 @@ doc = "009"
 title = "Made up"
 [runs]
 one = { system = "small" }
-two = { system = "small", set = { "drives.disk.count" = 2 } }
+two = { system = "small", set = { "disk.count" = 2 } }
 [[fit]]
 name = "rate"
 value = 3.0
@@ -239,25 +218,24 @@ unit = ""
 use = "shape"
 holds = ["two:rate > one:rate", "one:rate > two:rate"]
 "#;
-    const SYSTEM: &str = "[host]\nrate = 0.0\n[[drives]]\nname = \"disk\"\ncount = 1\n";
-
     /// A system whose rate is the host's rate times its drives to the power of 0.9.
-    fn simulate(_: &str, text: &str) -> Simulated {
-        let table: Table = text.parse().map_err(|_| "no TOML")?;
-        let count = table["drives"][0]["count"].as_integer().ok_or("no count")? as f64;
+    fn simulate(variant: &Variant) -> Simulated {
+        let of = |wanted: &str| variant.settings.iter().rev().find(|(key, _)| key == wanted).map(|(_, v)| v.parse());
+        let number = |key: &str, usual: f64| of(key).unwrap_or(Ok(usual)).map_err(|_| format!("{key} is no number"));
+        if variant.system != "small" {
+            return Err(format!("there is no system `{}`", variant.system));
+        }
         let mut numbers = Numbers::default();
-        numbers.put("rate", table["host"]["rate"].as_float().ok_or("no rate")? * count.powf(0.9));
+        numbers.put("rate", number("host.rate", 0.0)? * number("disk.count", 1.0)?.powf(0.9));
         Ok(numbers)
     }
 
-    fn bench() -> Bench<'static> {
-        Bench { system: &|name| (name == "small").then(|| SYSTEM.to_owned()), simulate: &simulate, threads: 2 }
-    }
+    const BENCH: Bench<'static> = Bench { simulate: &simulate, threads: 2 };
 
     #[test]
     fn rows_are_judged() {
         let read = Document::read("009", DOCUMENT).unwrap();
-        let outcomes = document(&bench(), "009", &read, |_| true).unwrap();
+        let outcomes = document(&BENCH, &read, |_| true);
         assert_eq!(outcomes[0].simulated, Some(3.0));
         assert!((outcomes[1].simulated.unwrap() - 86.6).abs() < 0.1 && outcomes[1].error.unwrap() < 3.5);
         assert_eq!(outcomes[1].baseline_error, Some(10.0));
@@ -267,17 +245,15 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     #[test]
     fn a_search_moves_parameters_by_their_fit_rows() {
         let read = Document::read("009", DOCUMENT).unwrap();
-        let (found, error) = search(&bench(), "009", &read, &[], 200).unwrap();
+        let (found, error) = search(&BENCH, &read, &[], 200).unwrap();
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
-        assert!(search(&bench(), "009", &read, &["other".into()], 9).is_err());
+        assert!(search(&BENCH, &read, &["other".into()], 9).is_err());
     }
 
     #[test]
     fn what_does_not_fit_together_is_told() {
         let cases = [
-            ("one = { system = \"small\" }", "one = { system = \"large\" }", "no system `large`"),
-            ("small:host.rate", "small:hots.rate", "there is no `hots`"),
             ("rows = [\"A\"]", "rows = [\"B\"]", "may set nothing"),
             ("two:rate / one", "four:rate / one", "speaks of run `four`"),
             ("value = 3.0", "value = 0.5", "outside its range"),
@@ -287,10 +263,19 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             ("measure = \"one:rate\"", "measure = \"one:\"", "a path is wanted"),
         ];
         for (from, to, told) in cases {
-            let text = DOCUMENT.replacen(from, to, 1);
-            let read = Document::read("009.toml", &text);
-            let error = read.and_then(|read| document(&bench(), "009.toml", &read, |_| true)).expect_err(to);
-            assert!(error.to_string().contains(told), "{to}: {error}");
+            let error = Document::read("009.toml", &DOCUMENT.replacen(from, to, 1)).expect_err(to).to_string();
+            assert!(error.contains(told) && error.starts_with("009.toml"), "{to}: {error}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_simulated_is_told_with_its_rows() {
+        let text = DOCUMENT.replacen("one = { system = \"small\" }", "one = { system = \"large\" }", 1);
+        let read = Document::read("009", &text).unwrap();
+        let outcomes = document(&BENCH, &read, |_| true);
+        let failed = |at: usize| outcomes[at].failed.clone();
+        assert_eq!(failed(0), Some("run one: there is no system `large`".to_owned()));
+        assert_eq!((failed(0), outcomes[1].simulated, outcomes[2].holds), (failed(1), None, None));
+        assert!(search(&BENCH, &read, &[], 9).unwrap_err().to_string().contains("row A: run one"));
     }
 }

@@ -1,16 +1,16 @@
 //! The bench that simulates: systems that are built in, the simulator.
 
-use crate::run::{Bench, Simulated};
+use crate::run::{Bench, Simulated, Variant};
 
 /// The bench of the data that are built in.
 pub fn bench(threads: usize) -> Bench<'static> {
-    Bench { system: &|name| crate::data::system(name).map(str::to_owned), simulate: &simulate, threads }
+    Bench { simulate: &simulate, threads }
 }
 
-/// Simulates a description.
+/// Simulates a variant.
 ///
 /// # Errors
 /// What is wrong in the description.
-pub fn simulate(name: &str, _text: &str) -> Simulated {
-    Err(format!("{name}: descriptions cannot be read yet"))
+pub fn simulate(variant: &Variant) -> Simulated {
+    Err(format!("{}: descriptions cannot be read yet", variant.system))
 }
