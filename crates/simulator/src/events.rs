@@ -111,6 +111,11 @@ impl<T: Copy> Events<T> {
         Some((first.at, first.what))
     }
 
+    /// Time goes on to a moment before the next event.
+    pub fn wait(&mut self, until: Ns) {
+        self.now = self.now.max(until.min(self.next_at().unwrap_or(until)));
+    }
+
     /// Forgets all events and starts again at moment 0; keeps the memory.
     pub fn clear(&mut self) {
         self.heap.clear();

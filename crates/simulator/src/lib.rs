@@ -4,6 +4,7 @@
 //! seed, no clock and no files.
 
 pub mod array;
+pub mod cache;
 pub mod catalogue;
 pub mod confidence;
 pub mod device;
@@ -14,9 +15,11 @@ pub mod flash;
 pub mod io;
 pub mod load;
 pub mod replay;
+pub mod run;
 pub mod solve;
 pub mod spread;
 pub mod station;
+pub mod system;
 pub mod text;
 pub mod theory;
 pub mod volume;

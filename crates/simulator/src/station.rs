@@ -87,24 +87,26 @@ impl Totals {
     }
 }
 
-/// Servers and the queue before them.
-#[derive(Clone, Debug)]
-pub struct Station {
-    servers: u32,
+/// Counts what comes, is served and goes, wherever that is. Its owner tells it
+/// what happens when.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
     working: u32,
-    waiting: VecDeque<Job>,
+    present: u32,
     totals: Totals,
 }
 
-impl Station {
-    /// A station of at least one server.
-    pub fn new(servers: u32) -> Station {
-        Station { servers: servers.max(1), working: 0, waiting: VecDeque::new(), totals: Totals::default() }
+impl Meter {
+    /// Jobs waiting and in service.
+    #[inline]
+    pub fn present(&self) -> u32 {
+        self.present
     }
 
-    /// Jobs waiting and in service.
-    pub fn queue(&self) -> usize {
-        self.waiting.len() + self.working as usize
+    /// Servers at work.
+    #[inline]
+    pub fn working(&self) -> u32 {
+        self.working
     }
 
     /// The integrals up to a moment.
@@ -113,35 +115,32 @@ impl Station {
         self.totals
     }
 
-    /// A job comes. Where a server is free it starts at once: its end.
-    #[must_use = "the end of service is to be scheduled"]
+    /// A job comes.
     #[inline]
-    pub fn arrive(&mut self, now: Ns, job: Job) -> Option<Ns> {
+    pub fn arrive(&mut self, now: Ns) {
         self.advance(now);
         self.totals.arrived += 1;
-        if self.working == self.servers {
-            self.waiting.push_back(job);
-            return None;
-        }
-        self.working += 1;
-        Some(now.saturating_add(job.service))
+        self.present += 1;
     }
 
-    /// A job is done. The one that starts in its place, where one waits, and its end.
-    #[must_use = "the end of service is to be scheduled"]
+    /// A server starts on a job that came.
     #[inline]
-    pub fn complete(&mut self, now: Ns, job: &Job) -> Option<(Ns, Job)> {
+    pub fn start(&mut self, now: Ns) {
         self.advance(now);
-        let response = now.saturating_sub(job.arrived);
+        self.working += 1;
+    }
+
+    /// A job that came at `arrived` is done.
+    #[inline]
+    pub fn complete(&mut self, now: Ns, arrived: Ns) {
+        self.advance(now);
+        self.present = self.present.saturating_sub(1);
+        self.working = self.working.saturating_sub(1);
+        let response = now.saturating_sub(arrived);
         self.totals.completed += 1;
         self.totals.response_ns += u128::from(response);
         let seconds = response as f64 * 1e-9;
         self.totals.response_squares_s2 += seconds * seconds;
-        let Some(next) = self.waiting.pop_front() else {
-            self.working = self.working.saturating_sub(1);
-            return None;
-        };
-        Some((now.saturating_add(next.service), next))
     }
 
     #[inline]
@@ -151,8 +150,61 @@ impl Station {
             self.totals.elapsed_ns = now;
             self.totals.service_ns += u128::from(step) * u128::from(self.working);
             self.totals.busy_ns += if self.working > 0 { step } else { 0 };
-            self.totals.queue_ns += u128::from(step) * self.queue() as u128;
+            self.totals.queue_ns += u128::from(step) * u128::from(self.present);
         }
+    }
+}
+
+/// Servers and the queue before them.
+#[derive(Clone, Debug)]
+pub struct Station {
+    servers: u32,
+    waiting: VecDeque<Job>,
+    meter: Meter,
+}
+
+impl Station {
+    /// A station of at least one server.
+    pub fn new(servers: u32) -> Station {
+        Station { servers: servers.max(1), waiting: VecDeque::new(), meter: Meter::default() }
+    }
+
+    /// Jobs waiting and in service.
+    pub fn queue(&self) -> usize {
+        self.meter.present() as usize
+    }
+
+    /// Its servers.
+    pub fn servers(&self) -> u32 {
+        self.servers
+    }
+
+    /// The integrals up to a moment.
+    pub fn totals(&mut self, now: Ns) -> Totals {
+        self.meter.totals(now)
+    }
+
+    /// A job comes. Where a server is free it starts at once: its end.
+    #[must_use = "the end of service is to be scheduled"]
+    #[inline]
+    pub fn arrive(&mut self, now: Ns, job: Job) -> Option<Ns> {
+        self.meter.arrive(now);
+        if self.meter.working() == self.servers {
+            self.waiting.push_back(job);
+            return None;
+        }
+        self.meter.start(now);
+        Some(now.saturating_add(job.service))
+    }
+
+    /// A job is done. The one that starts in its place, where one waits, and its end.
+    #[must_use = "the end of service is to be scheduled"]
+    #[inline]
+    pub fn complete(&mut self, now: Ns, job: &Job) -> Option<(Ns, Job)> {
+        self.meter.complete(now, job.arrived);
+        let next = self.waiting.pop_front()?;
+        self.meter.start(now);
+        Some((now.saturating_add(next.service), next))
     }
 }
 

@@ -74,6 +74,24 @@ impl Flights {
         Some(number)
     }
 
+    /// Takes the writes of the second phase of a request, to send them; they are
+    /// counted as out since [`Progress::Send`]. [`Flights::give_back`] returns the list.
+    #[inline]
+    pub fn take_after(&mut self, number: u32) -> Vec<MemberIo> {
+        self.slots.get_mut(number as usize).map(|flight| std::mem::take(&mut flight.after)).unwrap_or_default()
+    }
+
+    /// Returns the memory of a list that [`Flights::take_after`] gave.
+    #[inline]
+    pub fn give_back(&mut self, number: u32, mut after: Vec<MemberIo>) {
+        after.clear();
+        if let Some(flight) = self.slots.get_mut(number as usize)
+            && flight.after.capacity() == 0
+        {
+            flight.after = after;
+        }
+    }
+
     /// An I/O of a request is done. A number that is not under way, or an I/O
     /// that is not out, is not believed: [`Progress::Waiting`].
     #[inline]

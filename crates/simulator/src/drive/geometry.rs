@@ -15,7 +15,7 @@ pub(super) fn angle(turns: f64) -> Angle {
 }
 
 /// Where a block lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Cylinder.
     pub cylinder: u32,

@@ -112,6 +112,11 @@ impl Mechanism {
         (((u128::from(angle) * u128::from(self.turn)) >> 64) as u64 + 0x8000) >> 16
     }
 
+    /// Time of a revolution.
+    pub fn revolution(&self) -> Ns {
+        self.turn >> 16
+    }
+
     /// Time of so many sectors of a place's track.
     #[inline]
     pub fn span(&self, place: &Place, sectors: u32) -> Ns {

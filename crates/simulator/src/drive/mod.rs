@@ -88,7 +88,7 @@ pub struct Service {
 
 impl Service {
     /// Nothing yet.
-    fn of(hit: Hit) -> Service {
+    pub(crate) fn of(hit: Hit) -> Service {
         Service {
             done: 0,
             waiting: 0,
@@ -152,6 +152,20 @@ impl Model {
     /// Blocks of 512 bytes that it holds.
     pub fn blocks(&self) -> u64 {
         self.mechanism.geometry.blocks()
+    }
+
+    /// Time of a revolution, ns.
+    pub fn revolution(&self) -> Ns {
+        self.mechanism.revolution()
+    }
+
+    /// The same drive on a channel that needs `block` ns for a block of 512
+    /// bytes, where the drive's own interface is not slower.
+    pub fn on_channel(&self, block: Ns) -> Model {
+        let mut model = self.clone();
+        model.channel.read_block = model.channel.read_block.max(block);
+        model.channel.write_block = model.channel.write_block.max(block);
+        model
     }
 
     /// The part of a request that lies on the drive: at least one block, the

@@ -77,7 +77,12 @@ impl<T: Copy> Queue<T> {
     /// Another one waits for `drive`.
     #[inline]
     pub fn push(&mut self, drive: &Drive, io: Io, tag: T) {
-        self.waiting.push_back(Waiting { io, place: drive.place(&io), tag });
+        // only these two look at where it lies
+        let place = match self.policy {
+            Policy::ShortestSeek | Policy::ShortestPositioning => drive.place(&io),
+            _ => Place::default(),
+        };
+        self.waiting.push_back(Waiting { io, place, tag });
     }
 
     /// Takes the next one, for a drive that is free now.

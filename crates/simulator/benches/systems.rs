@@ -1,0 +1,109 @@
+//! How many requests a second one core puts through whole simulated systems.
+//!
+//!     cargo bench -p diskwright-simulator --bench systems
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
+//! that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use diskwright_simulator::array::Level;
+use diskwright_simulator::device::Device;
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::{Model, Policy};
+use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, Transfer};
+use diskwright_simulator::run::Simulation;
+use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Target, Workload};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let (rounds, seconds) = if tiny { (1, 20) } else { (5, 20_000) };
+    let model = model();
+    println!("# {}: 4 KB at random; million device I/Os a second of one core", model.name());
+    line("one drive, one user", rounds, seconds * 2, &one(&model, 1, Policy::FirstCome));
+    line("one drive, one user, ten times as long", rounds.min(3), seconds * 20, &one(&model, 1, Policy::FirstCome));
+    line("one drive, 16 users, shortest positioning", rounds, seconds, &one(&model, 16, Policy::ShortestPositioning));
+    line("one drive on a channel, one user", rounds, seconds, &on_channel(one(&model, 1, Policy::FirstCome)));
+    for users in [8, 32] {
+        for writes in [0.0, 0.5, 1.0] {
+            let name = format!("RAID 5 of 8, {users} users, {:.0} % writes", writes * 100.0);
+            line(&name, rounds, seconds / 4, &raid5(&model, users, writes));
+        }
+    }
+    line(
+        "RAID 5 of 8, 32 users, half writes, ten times as long",
+        rounds.min(3),
+        seconds * 5 / 2,
+        &raid5(&model, 32, 0.5),
+    );
+}
+
+fn model() -> Arc<Model> {
+    let name = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let drive = diskspecs::read(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")))
+}
+
+fn load(users: u32, writes: f64) -> LoadSpec {
+    let transfer = Transfer { read_share: 1.0 - writes, ..Transfer::default() };
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![Class::of("4k", 1.0, transfer)], ..ClosedSpec::default() })
+}
+
+fn one(model: &Arc<Model>, users: u32, order: Policy) -> System {
+    let drives = Drives { order, ..Drives::new("disk", 1, Device::Mechanical(Arc::clone(model))) };
+    let workload = Workload { name: "users".into(), targets: vec![Target::Drive(0)], load: load(users, 0.0) };
+    System { drives: vec![drives], workloads: vec![workload], ..System::new("one drive") }
+}
+
+fn on_channel(mut system: System) -> System {
+    system.controllers = vec![Controller::new("adapter")];
+    let channel = Channel {
+        name: "scsi".into(),
+        controller: Some(0),
+        rate: Some(20_000_000),
+        overhead: 100_000,
+        disconnects: true,
+    };
+    system.channels = vec![channel];
+    system.drives[0].channel = Some(0);
+    system
+}
+
+fn raid5(model: &Arc<Model>, users: u32, writes: f64) -> System {
+    let workload = Workload { name: "users".into(), targets: vec![Target::Array(0)], load: load(users, writes) };
+    System {
+        drives: vec![Drives::new("disk", 8, Device::Mechanical(Arc::clone(model)))],
+        arrays: vec![Set::new("set", Level::Raid5, (0..8).collect())],
+        workloads: vec![workload],
+        ..System::new("RAID 5 of eight")
+    }
+}
+
+fn line(name: &str, rounds: u32, seconds: u64, system: &System) {
+    let mut system = system.clone();
+    system.watch.warm_up = SECOND;
+    system.watch.duration = seconds * SECOND;
+    let mut rates = Vec::new();
+    let (mut ios, mut done) = (0, 0.0);
+    for _ in 0..rounds {
+        let mut simulation = Simulation::new(&system).unwrap_or_else(|e| panic!("{e}"));
+        let started = Instant::now();
+        let report = simulation.run(|_| {});
+        let wall_s = started.elapsed().as_secs_f64();
+        ios = report.components.iter().map(|part| part.counts.reads + part.counts.writes).sum();
+        done = report.workloads[0].counts.requests() as f64 / report.elapsed_s();
+        rates.push(ios as f64 / wall_s / 1e6);
+    }
+    rates.sort_by(f64::total_cmp);
+    let (middle, best) = (rates[rates.len() / 2], rates[rates.len() - 1]);
+    println!("{name:56} {middle:7.2} (best {best:.2}) of {ios:9} I/Os; the system does {done:.1} requests/s");
+}

@@ -1,0 +1,177 @@
+//! Entries that wait to be flushed, by age and, where wanted, by address.
+
+use super::lines::{Lines, NONE};
+use crate::Ns;
+
+/// Entries that wait to be flushed.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    /// A heap by (sweep, line), each with its entry; empty where only age counts.
+    /// Entries know their place in it, so that any can be taken out.
+    heap: Vec<(u64, u64, u32)>,
+    by_address: bool,
+    /// How often the arm came back to the lowest address, and where it stands.
+    sweep: u64,
+    arm: u64,
+    waiting: usize,
+}
+
+impl Order {
+    pub fn new(by_address: bool) -> Order {
+        Order { heap: Vec::new(), by_address, sweep: 0, arm: 0, waiting: 0 }
+    }
+
+    /// An entry waits from now on. What is below the arm waits for its next sweep.
+    #[inline]
+    pub fn add(&mut self, lines: &mut Lines, at: u32, now: Ns) {
+        // entry 0 closes the ring: before it stands the one dirty since last
+        let last = lines[NONE].before;
+        let line = &mut lines[at];
+        (line.queued, line.since, line.before, line.after) = (true, now, last, NONE);
+        let number = line.number;
+        lines[last].after = at;
+        lines[NONE].before = at;
+        self.waiting += 1;
+        if self.by_address {
+            let sweep = self.sweep + u64::from(number < self.arm);
+            self.heap.push((sweep, number, at));
+            self.rise(lines, self.heap.len() - 1);
+        }
+    }
+
+    /// An entry waits no more.
+    pub fn remove(&mut self, lines: &mut Lines, at: u32) {
+        let line = &mut lines[at];
+        line.queued = false;
+        let (before, after, place) = (line.before, line.after, line.place as usize);
+        lines[before].after = after;
+        lines[after].before = before;
+        self.waiting -= 1;
+        if !self.by_address {
+            return;
+        }
+        let Some(last) = self.heap.pop() else { return };
+        if place < self.heap.len() {
+            self.heap[place] = last;
+            self.rise(lines, place);
+            self.sink(lines, lines[last.2].place as usize);
+        }
+    }
+
+    /// The one that waits longest, and since when.
+    #[inline]
+    pub fn oldest(&self, lines: &Lines) -> Option<(u32, Ns)> {
+        let at = lines[NONE].after;
+        if self.waiting == 0 { None } else { Some((at, lines[at].since)) }
+    }
+
+    /// The one that is to go next.
+    pub fn next(&mut self, lines: &Lines) -> Option<u32> {
+        if !self.by_address {
+            return self.oldest(lines).map(|(at, _)| at);
+        }
+        let (sweep, number, at) = self.heap.first().copied()?;
+        (self.sweep, self.arm) = (sweep, number);
+        Some(at)
+    }
+
+    /// The arm has come to a line.
+    pub fn passed(&mut self, line: u64) {
+        self.arm = self.arm.max(line);
+    }
+
+    fn rise(&mut self, lines: &mut Lines, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 && (entry.0, entry.1) < (self.heap[(place - 1) / 2].0, self.heap[(place - 1) / 2].1) {
+            self.put(lines, place, self.heap[(place - 1) / 2]);
+            place = (place - 1) / 2;
+        }
+        self.put(lines, place, entry);
+    }
+
+    fn sink(&mut self, lines: &mut Lines, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
+            let least = children.min_by_key(|child| (self.heap[*child].0, self.heap[*child].1));
+            match least {
+                Some(child) if (self.heap[child].0, self.heap[child].1) < (entry.0, entry.1) => {
+                    self.put(lines, place, self.heap[child]);
+                    place = child;
+                }
+                _ => break,
+            }
+        }
+        self.put(lines, place, entry);
+    }
+
+    fn put(&mut self, lines: &mut Lines, place: usize, entry: (u64, u64, u32)) {
+        self.heap[place] = entry;
+        lines[entry.2].place = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Dice;
+
+    use super::*;
+
+    #[test]
+    fn by_address_is_c_look_and_by_age_is_in_turn() {
+        let (mut lines, mut order) = (Lines::new(8), Order::new(true));
+        let add = |order: &mut Order, lines: &mut Lines, number, now| {
+            let at = lines.add(number).expect("room");
+            order.add(lines, at, now);
+        };
+        for (now, number) in [(1, 50), (2, 10), (3, 30)] {
+            add(&mut order, &mut lines, number, now);
+        }
+        assert_eq!(order.oldest(&lines).map(|(at, since)| (lines[at].number, since)), Some((50, 1)));
+        let mut gone = Vec::new();
+        for round in 0.. {
+            let Some(at) = order.next(&lines) else { break };
+            gone.push(lines[at].number);
+            order.remove(&mut lines, at);
+            if round == 1 {
+                // the arm stands at 30: 20 waits for the next sweep, 40 does not
+                add(&mut order, &mut lines, 20, 4);
+                add(&mut order, &mut lines, 40, 5);
+            }
+        }
+        assert_eq!(gone, [10, 30, 40, 50, 20]);
+        assert!(order.oldest(&lines).is_none());
+    }
+
+    #[test]
+    fn any_can_be_taken_out() {
+        for by_address in [false, true] {
+            let (mut lines, mut order) = (Lines::new(200), Order::new(by_address));
+            let mut dice = Dice::new(9, 1);
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            for now in 0..5000 {
+                if model.len() < 150 && dice.chance(0.55) {
+                    let number = dice.bits();
+                    let at = lines.add(number).expect("room");
+                    order.add(&mut lines, at, now);
+                    model.push((number, at));
+                } else if !model.is_empty() {
+                    let any = dice.chance(0.5);
+                    let at = if any {
+                        model[dice.below(model.len() as u64) as usize].1
+                    } else {
+                        order.next(&lines).expect("some wait")
+                    };
+                    let known = model.iter().position(|(_, a)| *a == at).expect("it waits");
+                    let (number, _) = model.remove(known);
+                    let above = |(n, _): &&(u64, u32)| *n >= number;
+                    assert!(any || by_address || known == 0);
+                    assert!(any || !by_address || model.iter().filter(above).all(|(n, _)| *n > number));
+                    order.remove(&mut lines, at);
+                    lines.remove(at);
+                }
+                assert_eq!(order.oldest(&lines).map(|(at, _)| at), model.first().map(|(_, at)| *at));
+            }
+        }
+    }
+}

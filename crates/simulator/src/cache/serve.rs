@@ -1,0 +1,435 @@
+//! Requests, page by page: what is here, what is on its way, what has to be
+//! read or written, and who waits for room.
+
+use super::flights::{Asked, NOTHING};
+use super::lines::NONE;
+use super::streams::{Ahead, Seen};
+use super::{Answer, Below, Cache, Out};
+use crate::io::Io;
+
+/// How a page to be read stands.
+enum Read {
+    Here,
+    /// This flight brings it.
+    Coming(u32),
+    /// It is being read from now on.
+    Begun,
+    /// This flight writes it, and it is not kept: it is read after that.
+    After(u32),
+    NoRoom,
+}
+
+/// What a request that cannot go on waits for.
+enum Stop {
+    Flight(u32),
+    Room,
+}
+
+impl Cache {
+    /// Looks at what is here from the start on, and uses it: the page up to
+    /// which it is, at the least, and what stands in the way.
+    #[inline]
+    pub(super) fn look(&mut self, from: u64, to: u64) -> (u64, Seen) {
+        let shift = self.sizes.line_shift;
+        let mut page = from;
+        while page < to {
+            let line = page >> shift;
+            let wanted = self.mask(line, page, to);
+            let at = self.lines.find(line);
+            let missing = if at == NONE { wanted } else { wanted & !self.lines[at].valid };
+            if missing != 0 {
+                let first = (line << shift) + u64::from(missing.trailing_zeros());
+                let lowest = missing & missing.wrapping_neg();
+                let coming = at != NONE && (self.lines[at].reading | self.lines[at].flushing) & lowest != 0;
+                return (page, if coming { Seen::Coming } else { Seen::Absent(first) });
+            }
+            self.used(at, wanted);
+            page = (line + 1) << shift;
+        }
+        (to, Seen::Here)
+    }
+
+    pub(super) fn ask_read(&mut self, asked: Asked, seen: Seen, ahead: Ahead, out: &mut Out) -> Answer {
+        let answer = if seen == Seen::Here {
+            self.counters.reads_hit += 1;
+            Answer::Done
+        } else {
+            let along = if let Ahead::Along(to) = ahead { to.min(self.pages) } else { asked.end };
+            let at = self.flights.ask(Asked { along, ..asked });
+            self.go_on(at, out);
+            self.answer_now(asked.who, out)
+        };
+        if let Ahead::Apart(from, to) = ahead {
+            let mut run = NOTHING;
+            for page in from..to.min(self.pages) {
+                if let Read::NoRoom = self.read_page(page, true, &mut run, out) {
+                    break;
+                }
+            }
+            self.close(&mut run, None, out);
+        }
+        self.flush(out);
+        answer
+    }
+
+    pub(super) fn ask_write(&mut self, who: u32, io: Io, from: u64, to: u64, out: &mut Out) -> Answer {
+        let at = self.flights.ask(super::asked(who, io, from, to));
+        if self.back.is_some() && !self.flights.writers.is_empty() {
+            self.queue(at);
+        } else {
+            self.go_on(at, out);
+        }
+        self.flush(out);
+        self.answer_now(who, out)
+    }
+
+    /// A request that was done within its own call is told so, not as one that waited.
+    fn answer_now(&mut self, who: u32, out: &mut Out) -> Answer {
+        // nobody else is answered in a call that asks
+        if out.ready.pop() == Some(who) { Answer::Done } else { Answer::Wait }
+    }
+
+    /// A request goes on as far as it can; where it is done it is answered.
+    pub(super) fn go_on(&mut self, at: u32, out: &mut Out) {
+        let before = *self.flights.asked(at);
+        if before.queued {
+            return;
+        }
+        if before.next < before.end {
+            let mut run = NOTHING;
+            let clip = (before.io.write && self.back.is_none()).then_some(before.io);
+            let stop = match (before.io.write, self.back.is_some()) {
+                (false, _) => self.read_on(at, &mut run, out),
+                (true, true) => self.post_on(at, &mut run, out),
+                (true, false) => self.write_on(at, &mut run, out),
+            };
+            self.close(&mut run, clip, out);
+            match stop {
+                Err(Stop::Flight(flight)) => self.flights.wait(at, flight),
+                Err(Stop::Room) => return self.queue(at),
+                Ok(()) => {}
+            }
+        }
+        let asked = self.flights.asked(at);
+        if asked.next >= asked.end && asked.pending == 0 {
+            self.answer(at, out);
+        }
+    }
+
+    fn answer(&mut self, at: u32, out: &mut Out) {
+        let asked = *self.flights.asked(at);
+        let counters = &mut self.counters;
+        let count = match (asked.io.write, self.back.is_some()) {
+            (true, false) => &mut counters.writes_through,
+            (true, true) if asked.turn > 0 || asked.missed || asked.joined => &mut counters.writes_waited,
+            (true, true) => &mut counters.writes_posted,
+            _ if asked.missed && (asked.found || asked.joined) => &mut counters.reads_part,
+            _ if asked.missed => &mut counters.reads_missed,
+            _ if asked.joined => &mut counters.reads_joined,
+            _ => &mut counters.reads_hit,
+        };
+        *count += 1;
+        out.ready.push(asked.who);
+        self.flights.answer(at);
+    }
+
+    fn read_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+        loop {
+            let Asked { next: page, end, along, .. } = *self.flights.asked(at);
+            if page >= end.max(along) {
+                return Ok(());
+            }
+            let extra = page >= end;
+            let read = self.read_page(page, extra, run, out);
+            match read {
+                Read::NoRoom | Read::After(_) if extra => return Ok(()),
+                Read::NoRoom => return Err(Stop::Room),
+                Read::After(flight) => {
+                    self.flights.asked_mut(at).joined = true;
+                    return Err(Stop::Flight(flight));
+                }
+                _ => {}
+            }
+            let (fixed, pages) = (self.fixed, self.pages);
+            let asked = self.flights.asked_mut(at);
+            asked.next += 1;
+            if extra {
+                continue;
+            }
+            match read {
+                Read::Coming(flight) => {
+                    asked.joined = true;
+                    self.flights.wait(at, flight);
+                }
+                Read::Begun => {
+                    asked.missed = true;
+                    if asked.along == end {
+                        asked.along = end.max(page + fixed).min(pages);
+                    }
+                    self.flights.wait(at, *run);
+                }
+                _ => asked.found = true,
+            }
+        }
+    }
+
+    /// A page is to be here: `extra` where nobody asked for it yet.
+    fn read_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut Out) -> Read {
+        let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
+        let at = self.lines.find(number);
+        if at != NONE {
+            let line = &self.lines[at];
+            let (valid, reading, flushing) = (line.valid & bit, line.reading & bit, line.flushing & bit);
+            let hint = line.flight;
+            if !extra {
+                self.used(at, bit);
+            }
+            if valid != 0 {
+                return Read::Here;
+            }
+            if reading != 0 {
+                return Read::Coming(self.flights.over(page, false, hint));
+            }
+            if flushing != 0 {
+                return Read::After(self.flights.over(page, true, hint));
+            }
+        }
+        let Some(at) = self.room(number, at, true) else { return Read::NoRoom };
+        self.open(run, page, false, out);
+        let line = &mut self.lines[at];
+        line.reading |= bit;
+        line.flight = *run;
+        if extra {
+            line.ahead |= bit;
+            self.counters.blocks_ahead += 1 << self.sizes.page_shift;
+        }
+        self.lines.held += 1;
+        self.lines.touch(at);
+        Read::Begun
+    }
+
+    /// A write is posted as far as there is room.
+    fn post_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+        while self.flights.asked(at).next < self.flights.asked(at).end {
+            let asked = *self.flights.asked(at);
+            let page = asked.next;
+            let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
+            let mut entry = self.lines.find(number);
+            let line = if entry == NONE { super::lines::Line::default() } else { self.lines[entry] };
+            let counted = (line.dirty | line.flushing) & bit != 0;
+            if !counted && self.dirty >= self.dirty_most {
+                return Err(Stop::Room);
+            }
+            if self.read_first && line.valid & bit == 0 && !self.covers(&asked.io, page) {
+                match self.read_page(page, false, run, out) {
+                    Read::Begun => self.flights.asked_mut(at).missed = true,
+                    Read::NoRoom => return Err(Stop::Room),
+                    Read::Coming(flight) | Read::After(flight) => {
+                        self.flights.asked_mut(at).joined = true;
+                        return Err(Stop::Flight(flight));
+                    }
+                    Read::Here => {}
+                }
+                return Err(Stop::Flight(*run));
+            }
+            if line.held() & bit == 0 {
+                entry = self.room(number, entry, false).ok_or(Stop::Room)?;
+                self.lines.held += 1;
+            }
+            self.dirty += u64::from(!counted);
+            if line.dirty & bit != 0 {
+                self.counters.blocks_overwritten += 1 << self.sizes.page_shift;
+            }
+            let line = &mut self.lines[entry];
+            line.valid |= bit;
+            line.dirty |= bit;
+            line.ahead &= !bit;
+            if line.flushing & bit == 0 && !line.queued {
+                self.order.add(&mut self.lines, entry, self.now);
+            }
+            self.lines.touch(entry);
+            self.flights.asked_mut(at).next += 1;
+        }
+        Ok(())
+    }
+
+    /// A write goes below as far as nothing stands in its way.
+    fn write_on(&mut self, at: u32, run: &mut u32, out: &mut Out) -> Result<(), Stop> {
+        while self.flights.asked(at).next < self.flights.asked(at).end {
+            let asked = *self.flights.asked(at);
+            let page = asked.next;
+            let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
+            let mut entry = self.lines.find(number);
+            let line = if entry == NONE { super::lines::Line::default() } else { self.lines[entry] };
+            let covered = self.covers(&asked.io, page);
+            if line.flushing & bit != 0 {
+                return Err(Stop::Flight(self.flights.over(page, true, line.flight)));
+            }
+            if line.reading & bit != 0 && line.valid & bit == 0 && !covered {
+                return Err(Stop::Flight(self.flights.over(page, false, line.flight)));
+            }
+            if line.held() & bit == 0 {
+                entry = self.room(number, entry, false).ok_or(Stop::Room)?;
+                self.lines.held += 1;
+            }
+            self.open(run, page, true, out);
+            let keep = self.allocate || line.reading & bit != 0;
+            let line = &mut self.lines[entry];
+            line.valid |= if covered && keep { bit } else { 0 };
+            line.flushing |= bit;
+            line.ahead &= !bit;
+            self.lines.touch(entry);
+            self.flights.asked_mut(at).next += 1;
+            self.flights.wait(at, *run);
+        }
+        Ok(())
+    }
+
+    /// A request is of the whole of a page.
+    fn covers(&self, io: &Io, page: u64) -> bool {
+        let first = page << self.sizes.page_shift;
+        io.first <= first && io.end() >= (first + (1 << self.sizes.page_shift)).min(self.blocks)
+    }
+
+    /// Somebody asked for these pages of an entry.
+    #[inline]
+    fn used(&mut self, at: u32, wanted: u64) {
+        let line = &mut self.lines[at];
+        let foreseen = line.ahead & wanted;
+        if foreseen != 0 {
+            line.ahead &= !wanted;
+            self.counters.blocks_ahead_used += u64::from(foreseen.count_ones()) << self.sizes.page_shift;
+        }
+        self.lines.touch(at);
+    }
+
+    /// Room for one more page of a line: its entry, which may be there already (`at`).
+    fn room(&mut self, number: u64, at: u32, clean: bool) -> Option<u32> {
+        let full = |s: &Cache| s.lines.held >= s.sizes.pages || clean && s.lines.held - s.dirty >= s.clean_most;
+        while full(self) {
+            if !self.evict(at) {
+                return None;
+            }
+        }
+        if at != NONE {
+            return Some(at);
+        }
+        self.lines.add(number).or_else(|| {
+            self.evict(NONE);
+            self.lines.add(number)
+        })
+    }
+
+    /// The entry used longest ago of those that may go goes, `but` one.
+    pub(super) fn evict(&mut self, but: u32) -> bool {
+        let Some(oldest) = self.lines.oldest(but) else { return false };
+        self.lines.remove(oldest);
+        self.counters.evictions += 1;
+        true
+    }
+
+    /// The I/O being made up is a page longer, or another one begins.
+    fn open(&mut self, run: &mut u32, page: u64, write: bool, out: &mut Out) {
+        if let Some(flight) = self.flights.get(*run)
+            && flight.to == page
+            // a write is cut to what was asked, whose length is told in 32 bits
+            && (write || flight.to - flight.from < u64::from(u32::MAX) >> self.sizes.page_shift)
+        {
+            return self.flights.extend(*run);
+        }
+        // a write never gets here with another before it: its pages follow each other
+        self.close(run, None, out);
+        *run = self.flights.begin(page, write);
+    }
+
+    /// The I/O being made up is sent.
+    pub(super) fn close(&mut self, run: &mut u32, clip: Option<Io>, out: &mut Out) {
+        let Some(flight) = self.flights.get(*run).copied() else { return };
+        let shift = self.sizes.page_shift;
+        let (mut first, mut end) = (flight.from << shift, (flight.to << shift).min(self.blocks));
+        if let Some(clip) = clip {
+            (first, end) = (first.max(clip.first), end.min(clip.end()));
+        }
+        let io = Io { first, blocks: (end - first) as u32, write: flight.write };
+        let (ios, blocks) = match io.write {
+            true => (&mut self.counters.write_ios, &mut self.counters.blocks_written),
+            false => (&mut self.counters.read_ios, &mut self.counters.blocks_read),
+        };
+        *ios += 1;
+        *blocks += u64::from(io.blocks);
+        out.send.push(Below { number: *run, io });
+        *run = NOTHING;
+    }
+
+    /// What a flight brought or took of a line.
+    pub(super) fn arrived(&mut self, number: u64, mask: u64, write: bool) {
+        let at = self.lines.find(number);
+        if at == NONE {
+            return;
+        }
+        let line = &mut self.lines[at];
+        let before = line.held();
+        if write {
+            line.flushing &= !mask;
+            if self.back.is_some() {
+                self.leaving -= u64::from(mask.count_ones());
+                self.dirty -= u64::from((mask & !line.dirty).count_ones());
+            }
+        } else {
+            line.valid |= line.reading & mask;
+            line.reading &= !mask;
+        }
+        let (held, waits) = (line.held(), line.dirty & !line.flushing != 0 && !line.queued);
+        self.lines.held -= u64::from((before & !held).count_ones());
+        if waits {
+            self.order.add(&mut self.lines, at, self.now);
+        }
+        if held == 0 {
+            self.lines.remove(at);
+        } else if !self.lines[at].listed && !self.lines[at].busy() {
+            // it left the order as the oldest, unless it has only just come
+            self.lines.list(at, !write);
+        }
+    }
+
+    fn queue(&mut self, at: u32) {
+        self.turn += 1;
+        let turn = self.turn;
+        let asked = self.flights.asked_mut(at);
+        (asked.queued, asked.turn) = (true, turn);
+        let queue = if asked.io.write { &mut self.flights.writers } else { &mut self.flights.readers };
+        queue.push_back(at);
+    }
+
+    /// Those who wait for room try again, in the order in which they came.
+    pub(super) fn retry(&mut self, out: &mut Out) {
+        let mut stuck = [false; 2];
+        loop {
+            let head = |write: bool| {
+                let queue = if write { &self.flights.writers } else { &self.flights.readers };
+                queue.front().filter(|_| !stuck[usize::from(write)]).map(|at| (self.flights.asked(*at).turn, *at))
+            };
+            let write = match (head(false), head(true)) {
+                (None, None) => return,
+                (Some(reader), Some(writer)) => writer.0 < reader.0,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+            };
+            let queue = if write { &mut self.flights.writers } else { &mut self.flights.readers };
+            let Some(at) = queue.pop_front() else { return };
+            let turn = self.flights.asked(at).turn;
+            self.flights.asked_mut(at).queued = false;
+            self.go_on(at, out);
+            let asked = self.flights.asked_mut(at);
+            if asked.queued {
+                // it keeps its place
+                asked.turn = turn;
+                let queue = if write { &mut self.flights.writers } else { &mut self.flights.readers };
+                if let Some(last) = queue.pop_back() {
+                    queue.push_front(last);
+                }
+                stuck[usize::from(write)] = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a cache is like, as data.
+
+use crate::Ns;
+
+/// Entries a cache keeps at most. A cache of more pages keeps several
+/// neighbouring pages in one entry: they leave it together.
+pub(super) const MOST_LINES: u64 = 1 << 20;
+
+/// Pages of an entry at most: the bits of its masks.
+pub(super) const MOST_LINE_PAGES: u64 = 64;
+
+/// A cache of blocks: the host's file cache or a controller's.
+///
+/// A page is what is valid or not, dirty or not: what is asked is rounded out
+/// to whole pages, except a write-through, which goes below as it was asked.
+/// Replacement is least recently used. It is exact up to 2^18 pages; a larger
+/// cache keeps 2 to 64 neighbouring pages in one entry that leaves as a whole,
+/// up to 2^20 entries, and one of more than 2^24 pages is kept in larger
+/// pages: so it never needs more than about 100 MB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheSpec {
+    /// Size, bytes.
+    pub bytes: u64,
+    /// Blocks of a page; a power of two.
+    pub page_blocks: u32,
+    /// What is read before it is asked for.
+    pub read: ReadAhead,
+    /// Sequential readers told apart; of more, those quiet longest are forgotten.
+    pub streams: u32,
+    /// The next run ahead begins when the reader enters the last one; without
+    /// it when the reader has come to the end of it, and waits.
+    pub early: bool,
+    /// When a write is done.
+    pub write: Write,
+    /// Share of the pages that only writes not yet below may fill.
+    pub reserve_for_writes: f64,
+    /// What was written through stays to be read. What was posted always stays.
+    pub allocate_on_write: bool,
+    /// A posted write of a part of a page that is not here waits until the
+    /// page is read, as in file caches; without it, the rest of the page is
+    /// taken as known (a new part of a file, a page the size of a write).
+    pub read_before_partial_write: bool,
+}
+
+/// What is read before it is asked for. Lengths are rounded up to whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Nothing.
+    None,
+    /// Whatever is missing is read in runs of so many blocks, sequential or not.
+    Fixed {
+        /// Blocks of a run, with those asked for.
+        blocks: u32,
+    },
+    /// Who reads on where it ended is read ahead for, in runs that double.
+    /// `from` equal to `to` is one length for all.
+    Doubling {
+        /// Blocks of the first run.
+        from: u32,
+        /// Blocks of the longest.
+        to: u32,
+    },
+}
+
+/// When a write is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Write {
+    /// When it is done below.
+    Through,
+    /// When it is in the cache (posted); it goes below later.
+    Back(Back),
+}
+
+/// How posted writes go below. Shares are of the whole cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Back {
+    /// Share of dirty pages (also those on their way) at which writers wait.
+    pub dirty_limit: f64,
+    /// Share of dirty pages (not yet on their way) above which they go; 0: at once.
+    pub flush_at: f64,
+    /// A page dirty for so long goes; none: never for its age.
+    pub flush_after: Option<Ns>,
+    /// The longest write made of neighbours, blocks.
+    pub coalesce_blocks: u32,
+    /// Such writes under way at most.
+    pub flush_depth: u32,
+    /// Which goes next.
+    pub order: FlushOrder,
+}
+
+/// Which dirty page goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushOrder {
+    /// Upwards by address, and from the end to the lowest again (C-LOOK).
+    Address,
+    /// The one dirty for longest.
+    Age,
+}
+
+impl Default for Back {
+    /// Linux: writers wait at 20 %, flushing begins at 10 % or after 30 s
+    /// (Documentation/admin-guide/sysctl/vm.rst: `dirty_ratio`,
+    /// `dirty_background_ratio`, `dirty_expire_centisecs`); runs and depth are ours.
+    fn default() -> Back {
+        Back {
+            dirty_limit: 0.2,
+            flush_at: 0.1,
+            flush_after: Some(30_000_000_000),
+            coalesce_blocks: 1024,
+            flush_depth: 32,
+            order: FlushOrder::Address,
+        }
+    }
+}
+
+impl Default for CacheSpec {
+    /// A file cache of 64 MB that reads up to 128 KB ahead (Linux: `read_ahead_kb`).
+    fn default() -> CacheSpec {
+        CacheSpec {
+            bytes: 64 << 20,
+            page_blocks: 8,
+            read: ReadAhead::Doubling { from: 32, to: 256 },
+            streams: 32,
+            early: true,
+            write: Write::Back(Back::default()),
+            reserve_for_writes: 0.0,
+            allocate_on_write: true,
+            read_before_partial_write: false,
+        }
+    }
+}
+
+/// What is wrong with a [`CacheSpec`].
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CacheSpecError {
+    /// The page.
+    #[error("page_blocks is {0}: a power of two from 1 to 32768 is needed")]
+    Page(u32),
+    /// The size.
+    #[error("{bytes} bytes are less than four pages of {page_bytes} bytes")]
+    Small {
+        /// Size of the cache, bytes.
+        bytes: u64,
+        /// Size of a page, bytes.
+        page_bytes: u64,
+    },
+    /// A share.
+    #[error("{name} is {value}: a share from {from} to {to} is needed")]
+    Share {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+        /// Least.
+        from: f64,
+        /// Most.
+        to: f64,
+    },
+    /// A number that must not be 0.
+    #[error("{0} is 0: at least 1 is needed")]
+    Zero(&'static str),
+    /// Runs that double downwards.
+    #[error("read-ahead doubles from {from} to {to} blocks: the first run must not be longer than the last")]
+    Doubling {
+        /// Blocks of the first run.
+        from: u32,
+        /// Blocks of the longest.
+        to: u32,
+    },
+}
+
+impl CacheSpec {
+    /// What is wrong with it, if anything.
+    ///
+    /// # Errors
+    ///
+    /// A page that is no power of two, a size of less than four pages, a share
+    /// out of its range, a length or number of 0.
+    pub fn check(&self) -> Result<(), CacheSpecError> {
+        if !self.page_blocks.is_power_of_two() || self.page_blocks > 1 << 15 {
+            return Err(CacheSpecError::Page(self.page_blocks));
+        }
+        if self.bytes / self.page_bytes() < 4 {
+            return Err(CacheSpecError::Small { bytes: self.bytes, page_bytes: self.page_bytes() });
+        }
+        share("reserve_for_writes", self.reserve_for_writes, 0.0, 0.9)?;
+        match self.read {
+            ReadAhead::None => {}
+            ReadAhead::Fixed { blocks } => at_least_one("blocks of read-ahead", blocks)?,
+            ReadAhead::Doubling { from, to } => {
+                at_least_one("blocks of read-ahead", from)?;
+                at_least_one("streams", self.streams)?;
+                if from > to {
+                    return Err(CacheSpecError::Doubling { from, to });
+                }
+            }
+        }
+        if let Write::Back(back) = &self.write {
+            share("dirty_limit", back.dirty_limit, 0.0, 1.0)?;
+            share("flush_at", back.flush_at, 0.0, back.dirty_limit)?;
+            at_least_one("coalesce_blocks", back.coalesce_blocks)?;
+            at_least_one("flush_depth", back.flush_depth)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn page_bytes(&self) -> u64 {
+        u64::from(self.page_blocks) * crate::io::BLOCK_BYTES
+    }
+}
+
+fn share(name: &'static str, value: f64, from: f64, to: f64) -> Result<(), CacheSpecError> {
+    // also false for NaN
+    if (from..=to).contains(&value) { Ok(()) } else { Err(CacheSpecError::Share { name, value, from, to }) }
+}
+
+fn at_least_one(name: &'static str, value: u32) -> Result<(), CacheSpecError> {
+    if value == 0 { Err(CacheSpecError::Zero(name)) } else { Ok(()) }
+}
+
+/// Sizes that follow from a [`CacheSpec`], in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Blocks of a page, as a power of two.
+    pub page_shift: u32,
+    /// Pages of an entry, as a power of two.
+    pub line_shift: u32,
+    /// Pages of the cache.
+    pub pages: u64,
+    /// Entries at most.
+    pub lines: u64,
+}
+
+impl Sizes {
+    /// Broken descriptions are mended to the next that works: `check` is for telling of them.
+    pub fn of(spec: &CacheSpec) -> Sizes {
+        let mut page_shift = spec.page_blocks.clamp(1, 1 << 15).ilog2();
+        while (spec.bytes >> (page_shift + 9)) > MOST_LINES / 4 * MOST_LINE_PAGES && page_shift < 40 {
+            page_shift += 1;
+        }
+        let pages = (spec.bytes >> (page_shift + 9)).max(4);
+        let mut line_shift = 0;
+        while pages >> line_shift > MOST_LINES / 4 && 1 << line_shift < MOST_LINE_PAGES {
+            line_shift += 1;
+        }
+        Sizes { page_shift, line_shift, pages, lines: pages.min(MOST_LINES) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_stay_bounded() {
+        let of = |bytes, page_blocks| Sizes::of(&CacheSpec { bytes, page_blocks, ..CacheSpec::default() });
+        let sizes = |page_shift, line_shift, pages, lines| Sizes { page_shift, line_shift, pages, lines };
+        assert_eq!(of(64 << 20, 8), sizes(3, 0, 1 << 14, 1 << 14));
+        assert_eq!(of(1 << 30, 8), sizes(3, 0, 1 << 18, 1 << 18));
+        assert_eq!(of(4 << 30, 8), sizes(3, 2, 1 << 20, 1 << 20));
+        assert_eq!(of(64 << 30, 8), sizes(3, 6, 1 << 24, 1 << 20));
+        assert_eq!(of(1 << 40, 8), sizes(7, 6, 1 << 24, 1 << 20));
+        assert_eq!(of(64 << 30, 1), sizes(3, 6, 1 << 24, 1 << 20));
+        let most = of(u64::MAX, 1);
+        assert!(most.pages <= 1 << 24 && most.lines == 1 << 20, "{most:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let good = CacheSpec::default();
+        assert_eq!(good.check(), Ok(()));
+        let back = Back::default();
+        let with = |back| CacheSpec { write: Write::Back(back), ..good };
+        let table = [
+            (CacheSpec { page_blocks: 0, ..good }, "page_blocks is 0: a power of two from 1 to 32768 is needed"),
+            (CacheSpec { page_blocks: 12, ..good }, "page_blocks is 12: a power"),
+            (CacheSpec { bytes: 16383, ..good }, "16383 bytes are less than four pages of 4096 bytes"),
+            (CacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1: a share from 0 to 0.9"),
+            (CacheSpec { reserve_for_writes: f64::NAN, ..good }, "reserve_for_writes is NaN"),
+            (CacheSpec { read: ReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
+            (CacheSpec { read: ReadAhead::Doubling { from: 9, to: 8 }, ..good }, "doubles from 9 to 8 blocks"),
+            (CacheSpec { streams: 0, ..good }, "streams is 0: at least 1"),
+            (with(Back { dirty_limit: 1.5, ..back }), "dirty_limit is 1.5: a share from 0 to 1"),
+            (with(Back { flush_at: 0.3, ..back }), "flush_at is 0.3: a share from 0 to 0.2"),
+            (with(Back { coalesce_blocks: 0, ..back }), "coalesce_blocks is 0"),
+            (with(Back { flush_depth: 0, ..back }), "flush_depth is 0"),
+        ];
+        for (spec, said) in table {
+            let error = spec.check().expect_err(said).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Sequential readers, and how far has been read ahead for each.
+
+/// A reader that went on where it ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Pages up to here were read, or are under way.
+    ahead: u64,
+    /// Who reads beyond this page has entered the last run.
+    mark: u64,
+    /// Pages of the next run; 0 before it has gone on once.
+    run: u64,
+    /// When it was heard of last.
+    heard: u64,
+}
+
+/// How much of a request is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// All.
+    Here,
+    /// The first page that is not here is under way.
+    Coming,
+    /// This page is neither here nor under way.
+    Absent(u64),
+}
+
+/// What is to be read beyond what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    Nothing,
+    /// With what is missing, up to this page.
+    Along(u64),
+    /// On its own, from and up to.
+    Apart(u64, u64),
+}
+
+/// All sequential readers.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    /// Which block each would read next; beside the rest so that all are looked through fast.
+    next: Vec<u64>,
+    all: Vec<Stream>,
+    clock: u64,
+    from: u64,
+    to: u64,
+    early: bool,
+}
+
+impl Streams {
+    /// So many readers; runs from and up to so many pages.
+    pub fn new(count: u32, from: u64, to: u64, early: bool) -> Streams {
+        let count = count.clamp(1, 4096) as usize;
+        let (from, to) = (from.max(1), to.max(1));
+        Streams { next: vec![u64::MAX; count], all: vec![Stream::default(); count], clock: 0, from, to, early }
+    }
+
+    /// A read of blocks `first..end`, pages `from..to`.
+    pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: Seen) -> Ahead {
+        self.clock += 1;
+        let known = self.next.iter().position(|next| *next == first);
+        let at = known.unwrap_or_else(|| self.quietest());
+        self.next[at] = end;
+        let stream = &mut self.all[at];
+        stream.heard = self.clock;
+        if known.is_none() {
+            *stream = Stream { ahead: to, mark: u64::MAX, run: 0, heard: self.clock };
+            return Ahead::Nothing;
+        }
+        if stream.run == 0 {
+            stream.run = self.from;
+        }
+        let missing = match seen {
+            Seen::Here => None,
+            Seen::Coming if to <= stream.ahead => None,
+            Seen::Coming => Some(stream.ahead.max(from)),
+            Seen::Absent(page) => Some(page),
+        };
+        if let Some(missing) = missing {
+            let target = to.max(missing + stream.run);
+            (stream.ahead, stream.mark) = (target, to.max(missing));
+            stream.run = (stream.run * 2).min(self.to);
+            return Ahead::Along(target);
+        }
+        if to > stream.ahead {
+            // all of it is here from earlier
+            (stream.ahead, stream.mark) = (to, to);
+        } else if self.early && to > stream.mark {
+            let start = stream.ahead;
+            (stream.ahead, stream.mark) = (start + stream.run, start);
+            stream.run = (stream.run * 2).min(self.to);
+            return Ahead::Apart(start, stream.ahead);
+        }
+        Ahead::Nothing
+    }
+
+    fn quietest(&self) -> usize {
+        self.all.iter().enumerate().min_by_key(|(_, s)| s.heard).map_or(0, |(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader of single pages to whom all comes in time: what was read ahead.
+    fn runs(early: bool, pages: u64) -> Vec<(u64, u64)> {
+        let mut streams = Streams::new(2, 4, 16, early);
+        let (mut have, mut runs) = (0, Vec::new());
+        for page in 0..pages {
+            let seen = if page < have { Seen::Here } else { Seen::Absent(page) };
+            let ahead = streams.read(page * 8, page * 8 + 8, page, page + 1, seen);
+            let (start, end) = match ahead {
+                Ahead::Along(end) => (page, end),
+                Ahead::Apart(start, end) => (start, end),
+                Ahead::Nothing if page >= have => (page, page + 1),
+                Ahead::Nothing => continue,
+            };
+            have = end;
+            runs.push((start, end - start));
+        }
+        runs
+    }
+
+    #[test]
+    fn runs_double_up_to_the_longest() {
+        assert_eq!(runs(false, 50), [(0, 1), (1, 4), (5, 8), (13, 16), (29, 16), (45, 16)]);
+        // early: the next run begins when the reader enters the last
+        assert_eq!(runs(true, 50), [(0, 1), (1, 4), (5, 8), (13, 16), (29, 16), (45, 16), (61, 16)]);
+    }
+
+    #[test]
+    fn readers_are_told_apart_up_to_their_number() {
+        for (count, ahead) in [(2, true), (1, false)] {
+            let mut streams = Streams::new(count, 4, 16, true);
+            streams.read(0, 8, 0, 1, Seen::Absent(0));
+            streams.read(8000, 8008, 1000, 1001, Seen::Absent(1000));
+            let again = streams.read(8, 16, 1, 2, Seen::Absent(1));
+            assert_eq!(again, if ahead { Ahead::Along(5) } else { Ahead::Nothing });
+        }
+    }
+}

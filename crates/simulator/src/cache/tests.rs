@@ -1,0 +1,277 @@
+//! The cache above a layer that answers in random order, held against what
+//! every block was last written with, and against a slow model of its order.
+
+use diskwright_base::Dice;
+
+use super::*;
+
+/// An I/O under way below: what it carries down, or found there once it did.
+struct Under {
+    number: u32,
+    io: Io,
+    data: Option<Vec<u64>>,
+    applied: bool,
+}
+
+/// A write that is not answered: how far it was posted.
+struct Writing {
+    who: u32,
+    io: Io,
+    posted: u64,
+}
+
+/// Versions: a write's is its number; 0 is what was there before.
+struct World {
+    cache: Cache,
+    spec: CacheSpec,
+    store: Vec<u64>,
+    /// What the cache's copy of a block is, where it has one.
+    copy: Vec<Option<u64>>,
+    newest: Vec<u64>,
+    under: Vec<Under>,
+    writing: Vec<Writing>,
+    waiting: Vec<u32>,
+    answered: u64,
+    wake: Option<Ns>,
+    log: Vec<u64>,
+}
+
+impl World {
+    fn new(spec: CacheSpec, line_shift: u32, blocks: u64) -> World {
+        let mut cache = Cache::new(&spec, blocks);
+        // as in real caches, there is room for more than one entry
+        let fits = (0..=line_shift).rev().find(|shift| cache.clean_most > 1 << shift);
+        cache.sizes.line_shift = fits.unwrap_or(0);
+        let all = blocks as usize;
+        World {
+            cache,
+            spec,
+            store: vec![0; all],
+            copy: vec![None; all],
+            newest: vec![0; all],
+            under: Vec::new(),
+            writing: Vec::new(),
+            waiting: Vec::new(),
+            answered: 0,
+            wake: None,
+            log: Vec::new(),
+        }
+    }
+
+    /// How far a write was posted, by the cache's own books.
+    fn cursor(&self, writing: &Writing) -> u64 {
+        let mut waiting = (0..).map_while(|at| self.cache.flights.every_asked(at));
+        let known = waiting.find(|asked| asked.who == writing.who);
+        known.map_or(writing.io.end(), |a| (a.next << self.cache.sizes.page_shift).clamp(a.io.first, a.io.end()))
+    }
+
+    /// Takes what a call said, and checks what holds at any time.
+    fn take(&mut self, out: &Out, answer: Option<(u32, Answer)>) {
+        self.log.extend(out.send.iter().map(|b| u64::from(b.number) << 40 ^ b.io.first << 8 ^ u64::from(b.io.blocks)));
+        self.log.extend(out.ready.iter().map(|who| u64::from(*who)));
+        if let Some((who, Answer::Wait)) = answer {
+            self.waiting.push(who);
+        }
+        for who in &out.ready {
+            let at = self.waiting.iter().position(|w| w == who).expect("answered once, and only who waits");
+            self.waiting.swap_remove(at);
+        }
+        self.answered += out.ready.len() as u64 + u64::from(matches!(answer, Some((_, Answer::Done))));
+        for at in 0..self.writing.len() {
+            let upto = self.cursor(&self.writing[at]);
+            let writing = &mut self.writing[at];
+            for block in writing.posted..upto {
+                self.newest[block as usize] = u64::from(writing.who);
+                self.copy[block as usize] = Some(u64::from(writing.who));
+            }
+            writing.posted = upto.max(writing.posted);
+        }
+        let waiting = &self.waiting;
+        self.writing.retain(|writing| waiting.contains(&writing.who));
+        for below in &out.send {
+            let io = below.io;
+            assert!(io.blocks > 0 && io.end() <= self.store.len() as u64, "{io:?}");
+            for other in &self.under {
+                let apart = other.io.end() <= io.first || io.end() <= other.io.first;
+                assert!(apart || other.io.write != io.write, "{io:?} and {:?} at once", other.io);
+            }
+            let data = io.write.then(|| (io.first..io.end()).map(|b| self.data_of(b)).collect());
+            self.under.push(Under { number: below.number, io, data, applied: false });
+        }
+        if let Some(at) = out.wake_at {
+            assert!(self.wake.is_none(), "one call at a time");
+            self.wake = Some(at);
+        }
+        self.check();
+    }
+
+    fn data_of(&self, block: u64) -> u64 {
+        match self.spec.write {
+            Write::Through => self.newest[block as usize],
+            Write::Back(_) => {
+                assert!(self.cache.holds(block), "{block} goes below and is not here");
+                self.copy[block as usize].expect("what is here is known")
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        for block in 0..self.store.len() {
+            if !self.cache.holds(block as u64) {
+                self.copy[block] = None;
+            } else {
+                assert_eq!(self.copy[block], Some(self.newest[block]), "block {block} is stale");
+            }
+        }
+        let page = u64::from(self.spec.page_blocks);
+        let counters = self.cache.counters(self.cache.now);
+        assert!(counters.held_blocks <= self.cache.sizes.pages * page);
+        if let Write::Back(back) = self.spec.write {
+            assert!(counters.dirty_blocks <= self.cache.dirty_most * page, "{counters:?}");
+            let clean = counters.held_blocks - counters.dirty_blocks;
+            // pages written while they are read may turn clean before they can go
+            let settled = self.cache.sizes.line_shift == 0 && self.under.iter().all(|u| u.io.write);
+            assert!(!settled || clean <= self.cache.clean_most * page, "{counters:?}");
+            assert!(self.under.iter().filter(|u| u.io.write).count() <= back.flush_depth as usize);
+            assert!(self.under.iter().all(|u| !u.io.write || u.io.blocks <= back.coalesce_blocks.max(page as u32)));
+        } else {
+            assert_eq!(counters.dirty_blocks, 0);
+        }
+        assert_eq!(counters.waiting, self.waiting.len() as u64);
+        assert_eq!(counters.reads() + counters.writes(), self.answered);
+    }
+
+    /// One of those under way is served, or done.
+    fn below(&mut self, now: Ns, dice: &mut Dice, out: &mut Out) {
+        let at = dice.below(self.under.len() as u64) as usize;
+        let under = &mut self.under[at];
+        let blocks = under.io.first as usize..under.io.end() as usize;
+        if !under.applied {
+            under.applied = true;
+            match &under.data {
+                Some(data) => self.store[blocks].copy_from_slice(data),
+                None => under.data = Some(self.store[blocks].to_vec()),
+            }
+            if dice.chance(0.5) {
+                return;
+            }
+        }
+        let Under { number, io, data, .. } = self.under.swap_remove(at);
+        for (block, version) in (io.first..).zip(data.unwrap_or_default()) {
+            if !io.write && !self.cache.holds(block) {
+                assert_eq!(version, self.newest[block as usize], "block {block} came stale");
+                self.copy[block as usize] = Some(version);
+            }
+        }
+        self.cache.finished(now, number, out);
+        self.take(out, None);
+    }
+}
+
+fn any_spec(dice: &mut Dice) -> CacheSpec {
+    let page_blocks = 1 << dice.below(4);
+    let read = match dice.below(4) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Fixed { blocks: 1 + dice.below(40) as u32 },
+        _ => ReadAhead::Doubling { from: 1 + dice.below(8) as u32, to: 8 + dice.below(60) as u32 },
+    };
+    let dirty_limit = dice.share();
+    let back = Back {
+        dirty_limit,
+        flush_at: dirty_limit * dice.share() * dice.below(2) as f64,
+        flush_after: dice.chance(0.5).then(|| dice.below(3000)),
+        coalesce_blocks: 1 + dice.below(40) as u32,
+        flush_depth: 1 + dice.below(6) as u32,
+        order: if dice.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
+    };
+    CacheSpec {
+        bytes: u64::from(page_blocks) * 512 * (4 + dice.below(60)),
+        page_blocks,
+        read,
+        streams: 1 + dice.below(4) as u32,
+        early: dice.chance(0.5),
+        write: if dice.chance(0.6) { Write::Back(back) } else { Write::Through },
+        reserve_for_writes: 0.9 * dice.share() * dice.below(2) as f64,
+        allocate_on_write: dice.chance(0.5),
+        read_before_partial_write: true,
+    }
+}
+
+/// A random or sequential request; writes never overlap a write not answered,
+/// so that it is known which is the newer.
+fn any_io(world: &World, dice: &mut Dice, at: &mut u64, longest: u64) -> Io {
+    let blocks = world.store.len() as u64;
+    let length = 1 + dice.below(longest) as u32;
+    if dice.chance(0.3) {
+        *at = dice.below(blocks);
+    }
+    let mut io = Io { first: *at, blocks: length, write: dice.chance(0.4) };
+    *at = io.end() % blocks;
+    io.write &= world.writing.iter().all(|w| w.io.end() <= io.first || io.end() <= w.io.first);
+    io
+}
+
+fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
+    let mut dice = Dice::new(seed, 0);
+    let spec = any_spec(&mut dice);
+    assert_eq!(spec.check(), Ok(()));
+    let line_shift = if dice.chance(0.4) { 1 + dice.below(6) as u32 } else { 0 };
+    let blocks = 1 + dice.below(500);
+    let mut world = World::new(spec, line_shift, blocks);
+    let longest = [4, 20, 300][dice.below(3) as usize];
+    let most = 1 + dice.below(12) as usize;
+    let (mut out, mut now, mut at, mut asked) = (Out::new(), 0, 0, 0);
+    let (mut step, mut rounds) = (0, 0);
+    while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
+        now += dice.below(100);
+        rounds += 1;
+        assert!(rounds < 1000 * steps, "seed {seed} never ends: {:?} {:?}", world.cache.counters(now), world.spec);
+        if world.wake.is_some_and(|at| at <= now) {
+            world.wake = None;
+            world.cache.wake(now, &mut out);
+            world.take(&out, None);
+        } else if step < steps && world.waiting.len() < most && dice.chance(0.6) {
+            step += 1;
+            asked += 1;
+            let io = any_io(&world, &mut dice, &mut at, longest);
+            if io.write {
+                let io = Io { blocks: (io.end().min(blocks) - io.first) as u32, ..io };
+                world.writing.push(Writing { who: asked, io, posted: io.first });
+            }
+            let answer = world.cache.ask(now, asked, &io, &mut out);
+            world.take(&out, Some((asked, answer)));
+        } else if !world.under.is_empty() {
+            world.below(now, &mut dice, &mut out);
+        } else if step == steps {
+            world.cache.flush_all(now, &mut out);
+            world.take(&out, None);
+        }
+    }
+    assert!(world.waiting.is_empty() && world.under.is_empty());
+    assert_eq!((world.answered, &world.store), (u64::from(asked), &world.newest), "seed {seed}");
+    (world.log, world.cache.counters(now))
+}
+
+#[test]
+fn nothing_is_lost_stale_or_answered_twice() {
+    let mut sum = CacheCounters::default();
+    for seed in 0..150 {
+        let (_, counters) = run(seed, 300);
+        sum.reads_joined += counters.reads_joined;
+        sum.reads_part += counters.reads_part;
+        sum.writes_waited += counters.writes_waited;
+        sum.blocks_overwritten += counters.blocks_overwritten;
+        sum.pages_merged += counters.pages_merged;
+        sum.blocks_ahead_used += counters.blocks_ahead_used;
+    }
+    // the runs came through all of it
+    let least = sum.reads_joined.min(sum.reads_part).min(sum.writes_waited).min(sum.blocks_overwritten);
+    assert!(least.min(sum.pages_merged).min(sum.blocks_ahead_used) > 1000, "{sum:?}");
+}
+
+#[test]
+fn the_same_again_is_the_same() {
+    for seed in 1000..1010 {
+        assert_eq!(run(seed, 200), run(seed, 200));
+    }
+}

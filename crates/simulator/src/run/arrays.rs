@@ -1,0 +1,276 @@
+//! Arrays at work: requests become member I/Os, parity is paid for, lost
+//! members are rebuilt.
+
+use super::job::{Job, Parent, Phase};
+use super::path::Path;
+use super::{Event, Simulation};
+use crate::Ns;
+use crate::array::{Flights, MemberIo, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns};
+use crate::io::{BLOCK_BYTES, Io};
+use crate::station::Meter;
+use crate::system::Background;
+
+/// An array in the system.
+pub(super) struct ArrayRun {
+    pub planner: Planner,
+    pub plan: Plan,
+    pub flights: Flights,
+    /// The request of each flight, and what is to be computed at its end.
+    pub owners: Vec<(u32, Work)>,
+    /// The drive of each member, by number.
+    pub drives: Vec<u32>,
+    /// The path to each member.
+    pub members: Vec<Path>,
+    /// The spares that are left, by number, and the paths to them.
+    pub spares: Vec<(u32, Path)>,
+    /// Where parity is computed, and what a byte costs there, ps.
+    pub parity: (u16, u64, u64),
+    pub background: Option<Running>,
+    pub meter: Meter,
+    pub counts: super::Counts,
+    /// Member I/Os of requests (not of the background).
+    pub member_ios: u64,
+    /// Blocks of requests that could not be served.
+    pub lost_blocks: u64,
+    /// Tells the planner of its members: only some policies look.
+    pub watches: bool,
+    /// I/Os that each member has outstanding, where that is watched.
+    pub pending: Vec<u32>,
+}
+
+/// A rebuild or a scrub under way.
+pub(super) struct Running {
+    pub task: Task,
+    pub pass: Pass,
+    pub settings: Background,
+    /// Steps that are out.
+    pub out: u32,
+    /// When the next step may begin.
+    pub next_at: Ns,
+    /// When it ended.
+    pub ended: Option<Ns>,
+    /// Member blocks that are done.
+    pub done: u64,
+}
+
+impl ArrayRun {
+    /// Time to compute, ns.
+    fn time_of(&self, work: Work) -> Ns {
+        let (_, xor, galois) = self.parity;
+        (work.xor_blocks * xor + work.galois_blocks * galois) * BLOCK_BYTES / 1000
+    }
+}
+
+/// Whether a policy of mirrored reads wants to know what members do.
+pub(super) fn watches(read_from: ReadFrom) -> bool {
+    matches!(read_from, ReadFrom::LeastBusy | ReadFrom::Nearest)
+}
+
+impl Simulation {
+    /// A request comes to an array, or goes on there.
+    pub(super) fn array_step(&mut self, now: Ns, array: u16, job: u32) {
+        match self.jobs[job].phase {
+            Phase::New => {
+                self.arrays[usize::from(array)].meter.arrive(now);
+                self.arrays[usize::from(array)].meter.start(now);
+                self.jobs[job].came_to_array = now;
+                self.array_begin(now, array, job);
+            }
+            Phase::Before => self.array_begin(now, array, job),
+            Phase::Between => {
+                let run = &mut self.arrays[usize::from(array)];
+                let number = self.jobs[job].parts;
+                let after = run.flights.take_after(number);
+                self.send_members(now, array, number, &after);
+                self.arrays[usize::from(array)].flights.give_back(number, after);
+            }
+            Phase::Last => self.array_done(now, array, job),
+        }
+    }
+
+    fn array_begin(&mut self, now: Ns, array: u16, job: u32) {
+        let run = &mut self.arrays[usize::from(array)];
+        let mut plan = std::mem::take(&mut run.plan);
+        let io = self.jobs[job].io;
+        let who = match self.jobs[job].parent {
+            Parent::Load { who, .. } => who,
+            _ => 0,
+        };
+        run.planner.plan(Request { who, ..Request::from(io) }, &mut plan);
+        let first = self.jobs[job].phase == Phase::New;
+        if first {
+            run.lost_blocks += plan.lost_blocks;
+            let time = if io.write && plan.reads.is_empty() { run.time_of(plan.work) } else { 0 };
+            if time > 0 {
+                // a write of whole rows: the parity first, then all members
+                let station = run.parity.0;
+                run.plan = plan;
+                self.jobs[job].phase = Phase::Before;
+                self.visit(now, station, job, time);
+                return;
+            }
+        }
+        run.member_ios += plan.ios() as u64;
+        self.fly(now, array, job, plan);
+    }
+
+    /// Sends a plan's I/Os on their way for a job.
+    fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: Plan) {
+        let run = &mut self.arrays[usize::from(array)];
+        let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { Work::default() };
+        let Some(number) = run.flights.begin(&mut plan) else {
+            run.plan = plan;
+            self.array_done(now, array, job);
+            return;
+        };
+        if run.owners.len() <= number as usize {
+            run.owners.resize(number as usize + 1, (0, Work::default()));
+        }
+        run.owners[number as usize] = (job, at_end);
+        self.send_members(now, array, number, &plan.reads);
+        self.send_members(now, array, number, &plan.writes);
+        self.arrays[usize::from(array)].plan = plan;
+    }
+
+    fn send_members(&mut self, now: Ns, array: u16, number: u32, ios: &[MemberIo]) {
+        for io in ios {
+            let run = &mut self.arrays[usize::from(array)];
+            let at = run.members[usize::from(io.member)];
+            if run.watches {
+                run.pending[usize::from(io.member)] += 1;
+                run.planner.pending(io.member, run.pending[usize::from(io.member)]);
+            }
+            let parent = Parent::Flight { array, number, member: io.member };
+            let job = self.jobs.add(Job::new(io.io(), at, parent));
+            self.advance(now, job);
+        }
+    }
+
+    /// A member I/O is done.
+    pub(super) fn member_done(&mut self, now: Ns, array: u16, number: u32, member: u16, io: Io) {
+        let run = &mut self.arrays[usize::from(array)];
+        if run.watches {
+            run.planner.moved(member, io.end());
+            let pending = &mut run.pending[usize::from(member)];
+            *pending = pending.saturating_sub(1);
+            run.planner.pending(member, run.pending[usize::from(member)]);
+        }
+        let (job, at_end) = run.owners[number as usize];
+        match run.flights.done(number, io.write) {
+            Progress::Waiting => {}
+            Progress::Send(_, work) => {
+                let time = run.time_of(work);
+                self.jobs[job].parts = number;
+                self.jobs[job].phase = Phase::Between;
+                if time > 0 {
+                    let station = run.parity.0;
+                    self.visit(now, station, job, time);
+                } else {
+                    self.array_step(now, array, job);
+                }
+            }
+            Progress::Done => {
+                let time = run.time_of(at_end);
+                if time > 0 {
+                    let station = run.parity.0;
+                    self.jobs[job].phase = Phase::Last;
+                    self.visit(now, station, job, time);
+                } else {
+                    self.array_done(now, array, job);
+                }
+            }
+        }
+    }
+
+    /// A request of an array is done.
+    fn array_done(&mut self, now: Ns, array: u16, job: u32) {
+        if let Parent::Background { .. } = self.jobs[job].parent {
+            self.jobs.remove(job);
+            self.background_done(now, array);
+            return;
+        }
+        let run = &mut self.arrays[usize::from(array)];
+        run.meter.complete(now, self.jobs[job].came_to_array);
+        run.counts.add(&self.jobs[job].io);
+        self.passed(now, job);
+    }
+
+    /// Begins as many steps of a rebuild or a scrub as may be out.
+    pub(super) fn background(&mut self, now: Ns, array: u16) {
+        loop {
+            let run = &mut self.arrays[usize::from(array)];
+            let Some(running) = &mut run.background else { return };
+            if running.out >= running.settings.depth.max(1) || running.ended.is_some() {
+                return;
+            }
+            if running.next_at > now {
+                self.events.at(running.next_at, Event::Background { array });
+                return;
+            }
+            let from = running.pass.done();
+            let mut plan = std::mem::take(&mut run.plan);
+            if !running.pass.next(&run.planner, &mut plan) {
+                run.plan = plan;
+                if running.out == 0 {
+                    running.ended = Some(now);
+                }
+                return;
+            }
+            let bytes = (running.pass.done() - from) * BLOCK_BYTES;
+            running.out += 1;
+            running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
+            let job =
+                Job { phase: Phase::Before, ..Job::new(Io::read(from, 1), self.end, Parent::Background { array }) };
+            let job = self.jobs.add(job);
+            self.fly(now, array, job, plan);
+        }
+    }
+
+    fn background_done(&mut self, now: Ns, array: u16) {
+        let run = &mut self.arrays[usize::from(array)];
+        if let Some(running) = &mut run.background {
+            running.out = running.out.saturating_sub(1);
+            if running.out == 0 {
+                running.done = running.pass.done();
+                if running.task == Task::Rebuild {
+                    let state = running.pass.state(&run.planner);
+                    run.planner.set_state(state);
+                }
+            }
+        }
+        self.background(now, array);
+    }
+}
+
+impl ArrayRun {
+    /// Puts spares in the place of failed members, as far as there are any, and
+    /// begins to rebuild them.
+    pub fn start_rebuild(&mut self, settings: Background) {
+        let failed = self.planner.state().failed;
+        if failed.is_empty() || failed.count() as usize > self.spares.len() {
+            return;
+        }
+        for member in failed.iter() {
+            if let Some((drive, path)) = self.spares.pop() {
+                self.drives[usize::from(member)] = drive;
+                self.members[usize::from(member)] = path;
+            }
+        }
+        let pass = Pass::new(Task::Rebuild, &self.planner, u64::from(settings.step_blocks));
+        let state = State { rebuilding: failed, good_below: 0, ..self.planner.state() };
+        self.planner.set_state(state);
+        self.background = Some(Running::new(Task::Rebuild, pass, settings));
+    }
+
+    /// Begins to scrub.
+    pub fn start_scrub(&mut self, settings: Background) {
+        let pass = Pass::new(Task::Scrub, &self.planner, u64::from(settings.step_blocks));
+        self.background = Some(Running::new(Task::Scrub, pass, settings));
+    }
+}
+
+impl Running {
+    fn new(task: Task, pass: Pass, settings: Background) -> Running {
+        Running { task, pass, settings, out: 0, next_at: 0, ended: None, done: 0 }
+    }
+}

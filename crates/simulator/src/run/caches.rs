@@ -1,0 +1,99 @@
+//! Caches at work: the host's file cache before all volumes, or a controller's
+//! before its own.
+
+use super::job::{Job, Parent};
+use super::path::Path;
+use super::{Event, Simulation};
+use crate::Ns;
+use crate::cache::{Answer, Cache, Out};
+use crate::io::Io;
+
+/// A cache in the system. Its addresses are those of its volumes, one behind
+/// the other.
+pub(super) struct CacheRun {
+    pub cache: Cache,
+    out: Out,
+    /// First block of each volume in the cache's addresses, its blocks, and the
+    /// path of what the cache asks of it.
+    pub volumes: Vec<(u64, u64, Path)>,
+    /// When the next wake-up is due.
+    wake: Option<Ns>,
+}
+
+impl CacheRun {
+    pub fn new(cache: Cache, volumes: Vec<(u64, u64, Path)>) -> CacheRun {
+        CacheRun { cache, out: Out::default(), volumes, wake: None }
+    }
+
+    /// The volume of an address, and the part of a request that lies on it.
+    fn below(&self, io: &Io) -> Option<(Io, Path)> {
+        let at = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
+        let (base, blocks, path) = self.volumes[at];
+        let first = io.first - base;
+        let left = blocks.checked_sub(first).filter(|left| *left > 0)?;
+        Some((Io { first, blocks: u64::from(io.blocks).min(left) as u32, ..*io }, path))
+    }
+}
+
+impl Simulation {
+    /// A request comes to a cache. True where it can go on at once.
+    pub(super) fn cache_ask(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
+        let run = &mut self.caches[usize::from(cache)];
+        let mut out = std::mem::take(&mut run.out);
+        let io = self.jobs[job].io;
+        let answer = run.cache.ask(now, job, &Io { first: io.first + base, ..io }, &mut out);
+        self.cache_out(now, cache, out);
+        answer == Answer::Done
+    }
+
+    /// What a cache asked for is done.
+    pub(super) fn cache_finished(&mut self, now: Ns, cache: u16, number: u32) {
+        let run = &mut self.caches[usize::from(cache)];
+        let mut out = std::mem::take(&mut run.out);
+        run.cache.finished(now, number, &mut out);
+        self.cache_out(now, cache, out);
+    }
+
+    /// A cache wanted to be woken.
+    pub(super) fn cache_wake(&mut self, now: Ns, cache: u16) {
+        let run = &mut self.caches[usize::from(cache)];
+        if run.wake.is_none_or(|at| at > now) {
+            return;
+        }
+        run.wake = None;
+        let mut out = std::mem::take(&mut run.out);
+        run.cache.wake(now, &mut out);
+        self.cache_out(now, cache, out);
+    }
+
+    /// Does what a cache said.
+    fn cache_out(&mut self, now: Ns, cache: u16, mut out: Out) {
+        if let Some(at) = out.wake_at.take() {
+            let run = &mut self.caches[usize::from(cache)];
+            if run.wake.is_none_or(|due| at < due) {
+                run.wake = Some(at);
+                self.events.at(at, Event::Wake { cache });
+            }
+        }
+        for below in &out.send {
+            let parent = Parent::Fetch { cache, number: below.number };
+            match self.caches[usize::from(cache)].below(&below.io) {
+                Some((io, path)) => {
+                    let job = self.jobs.add(Job::new(io, path, parent));
+                    self.advance(now, job);
+                }
+                // beyond the end of a volume there is nothing to be read
+                None => {
+                    let job = self.jobs.add(Job::new(below.io, self.end, parent));
+                    self.events.at(now, Event::Go { job });
+                }
+            }
+        }
+        for job in &out.ready {
+            self.passed(now, *job);
+        }
+        out.send.clear();
+        out.ready.clear();
+        self.caches[usize::from(cache)].out = out;
+    }
+}

@@ -1,0 +1,84 @@
+//! Channels: one transfer at a time, first come first served.
+
+use std::collections::VecDeque;
+
+use super::{Event, Simulation};
+use crate::Ns;
+use crate::station::Meter;
+
+/// Who uses a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A mechanical drive, in the course of its request.
+    Drive(u32),
+    /// A request by itself, before or after a device.
+    Job(u32),
+}
+
+/// A channel in the system.
+#[derive(Debug)]
+pub(super) struct ChannelRun {
+    pub disconnects: bool,
+    /// Arbitration, selection, command and status, ns.
+    overhead: Ns,
+    /// Of requests that use it by themselves, ps a byte.
+    byte_ps: u64,
+    holder: Option<(Holder, Ns, Ns)>,
+    waiting: VecDeque<(Holder, Ns)>,
+    pub meter: Meter,
+    pub bytes: u64,
+}
+
+impl ChannelRun {
+    pub fn new(overhead: Ns, byte_ps: u64, disconnects: bool) -> ChannelRun {
+        let (waiting, meter) = (VecDeque::new(), Meter::default());
+        ChannelRun { disconnects, overhead, byte_ps, holder: None, waiting, meter, bytes: 0 }
+    }
+}
+
+impl Simulation {
+    /// Somebody wants a channel.
+    pub(super) fn channel_ask(&mut self, now: Ns, channel: u16, holder: Holder) {
+        let run = &mut self.channels[usize::from(channel)];
+        run.meter.arrive(now);
+        if run.holder.is_some() {
+            run.waiting.push_back((holder, now));
+        } else {
+            self.channel_grant(now, channel, holder, now);
+        }
+    }
+
+    fn channel_grant(&mut self, now: Ns, channel: u16, holder: Holder, asked: Ns) {
+        let at = usize::from(channel);
+        let run = &mut self.channels[at];
+        run.meter.start(now);
+        run.holder = Some((holder, asked, now));
+        let (overhead, disconnects, byte_ps) = (run.overhead, run.disconnects, run.byte_ps);
+        let job = match holder {
+            Holder::Drive(drive) => self.drive_serving(drive),
+            Holder::Job(job) => Some(job),
+        };
+        let bytes = job.map_or(0, |job| u64::from(self.jobs[job].io.blocks) * crate::io::BLOCK_BYTES);
+        self.channels[at].bytes += bytes;
+        let keeps = match holder {
+            Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),
+            Holder::Job(_) => overhead + bytes * byte_ps / 1000,
+        };
+        self.events.at(now + keeps, Event::Channel { channel });
+    }
+
+    /// A channel is free again.
+    pub(super) fn channel_done(&mut self, now: Ns, channel: u16) {
+        let run = &mut self.channels[usize::from(channel)];
+        let Some((holder, asked, granted)) = run.holder.take() else { return };
+        run.meter.complete(now, asked);
+        let (disconnects, overhead) = (run.disconnects, run.overhead);
+        if let Some((next, asked)) = run.waiting.pop_front() {
+            self.channel_grant(now, channel, next, asked);
+        }
+        match holder {
+            Holder::Drive(drive) => self.drive_released(now, drive, disconnects, granted - asked + overhead),
+            Holder::Job(job) => self.passed(now, job),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! From a system to its paths, stations and drives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use diskwright_base::{Dice, Histogram};
+
+use super::arrays::{self, ArrayRun};
+use super::caches::CacheRun;
+use super::channels::ChannelRun;
+use super::devices::Parallel;
+use super::drives::DriveRun;
+use super::loads::{Asks, LoadRun};
+use super::path::{Cost, Path, Paths, Step, When, byte_ps};
+use super::report::{Kind, Names};
+use super::{Counts, Gate, Simulation};
+use crate::array::{Array, ArrayError, Description, Flights, Plan, Planner, State};
+use crate::cache::{Cache, CacheSpecError};
+use crate::device::Device;
+use crate::events::Events;
+use crate::io::BLOCK_BYTES;
+use crate::load::{Load, LoadError};
+use crate::station::{Meter, Station};
+use crate::system::{Controller, RunBy, Set, System, Target, Transfer};
+
+/// Why a system cannot be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// An array that cannot be.
+    #[error("array `{0}`: {1}")]
+    Array(String, ArrayError),
+    /// A load that cannot be.
+    #[error("workload `{0}`: {1}")]
+    Load(String, LoadError),
+    /// A cache that cannot be.
+    #[error("cache of `{0}`: {1}")]
+    Cache(String, CacheSpecError),
+    /// A position that is none.
+    #[error("`{of}` refers to {what} {position}, and there are {count}")]
+    Missing {
+        /// Who refers.
+        of: String,
+        /// To what.
+        what: &'static str,
+        /// Its position.
+        position: usize,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// Blocks between two volumes in a cache's addresses, so that nothing runs on from one to the other.
+const GAP: u64 = 1 << 16;
+
+/// What a system is turned into, as far as it is done.
+struct Compiler<'a> {
+    system: &'a System,
+    paths: Paths,
+    stations: Vec<Station>,
+    names: Names,
+    gates: Vec<Gate>,
+    memory: Option<u16>,
+    buses: Vec<u16>,
+    controllers: Vec<ControllerParts>,
+    /// Volumes of each cache.
+    regions: Vec<Vec<(u64, u64, Path)>>,
+    host_cache: Option<u16>,
+    drive_paths: HashMap<u32, Vec<Step>>,
+}
+
+/// Stations and more of a controller.
+struct ControllerParts {
+    command: u16,
+    port: Option<u16>,
+    parity: u16,
+    gate: Option<u16>,
+    cache: Option<u16>,
+}
+
+impl Simulation {
+    /// A system at rest, at moment 0.
+    ///
+    /// # Errors
+    /// Names the part of the system that cannot be.
+    pub fn new(system: &System) -> Result<Simulation, Error> {
+        let mut compiler = Compiler::new(system);
+        let drives = compiler.drives()?;
+        let channels = compiler.channels();
+        let mut arrays = Vec::new();
+        for (position, set) in system.arrays.iter().enumerate() {
+            arrays.push(compiler.array(position, set, &drives)?);
+        }
+        let loads = compiler.loads(&arrays)?;
+        let Compiler { mut paths, stations, names, gates, regions, host_cache, controllers, .. } = compiler;
+        let end = paths.add(&[]);
+        let mut caches = Vec::new();
+        for (at, volumes) in regions.into_iter().enumerate() {
+            let at = at as u16;
+            let owner = controllers.iter().position(|parts| parts.cache == Some(at));
+            let (name, spec) = match owner {
+                Some(controller) => (&system.controllers[controller].name, &system.controllers[controller].cache),
+                None => (&system.name, &system.host.cache),
+            };
+            debug_assert!(owner.is_some() || host_cache == Some(at));
+            let blocks = volumes.last().map_or(1, |(base, blocks, _)| base + blocks);
+            let Some(spec) = spec else { continue };
+            spec.check().map_err(|e| Error::Cache(name.clone(), e))?;
+            let cache = Cache::new(spec, blocks);
+            caches.push(CacheRun::new(cache, volumes));
+        }
+        let station_bytes = vec![0; stations.len()];
+        let host = &system.host;
+        Ok(Simulation {
+            events: Events::new(),
+            jobs: Default::default(),
+            paths,
+            end,
+            stations,
+            station_bytes,
+            gates,
+            caches,
+            arrays,
+            drives,
+            channels,
+            loads,
+            asks: Asks::default(),
+            processors: 0,
+            interrupts: 0,
+            interrupt_ns: 0,
+            other_interrupts_per_s: host.other_interrupts_per_s,
+            other_interrupt: host.interrupt,
+            watch: system.watch,
+            names,
+            started: false,
+            over: false,
+        })
+    }
+}
+
+impl<'a> Compiler<'a> {
+    fn new(system: &'a System) -> Compiler<'a> {
+        let mut compiler = Compiler {
+            system,
+            paths: Paths::default(),
+            stations: Vec::new(),
+            names: Names::default(),
+            gates: Vec::new(),
+            memory: None,
+            buses: Vec::new(),
+            controllers: Vec::new(),
+            regions: Vec::new(),
+            host_cache: None,
+            drive_paths: HashMap::new(),
+        };
+        compiler.station(Kind::Processor, "processors", system.host.processors);
+        if system.host.memory_rate.is_some() {
+            compiler.memory = Some(compiler.station(Kind::Bus, "memory bus", 1));
+        }
+        for bus in &system.buses {
+            let station = compiler.station(Kind::Bus, &bus.name, 1);
+            compiler.buses.push(station);
+        }
+        if system.host.cache.is_some() {
+            compiler.host_cache = Some(compiler.cache("file cache"));
+        }
+        for controller in &system.controllers {
+            let parts = compiler.controller_parts(controller);
+            compiler.controllers.push(parts);
+        }
+        compiler
+    }
+
+    fn station(&mut self, kind: Kind, name: &str, servers: u32) -> u16 {
+        self.stations.push(Station::new(servers));
+        self.names.stations.push((kind, name.to_owned()));
+        (self.stations.len() - 1) as u16
+    }
+
+    fn cache(&mut self, name: &str) -> u16 {
+        self.regions.push(Vec::new());
+        self.names.caches.push(name.to_owned());
+        (self.regions.len() - 1) as u16
+    }
+
+    fn controller_parts(&mut self, controller: &Controller) -> ControllerParts {
+        let name = &controller.name;
+        let gate = controller.outstanding.map(|most| {
+            self.gates.push(Gate { most: most.max(1), inside: 0, waiting: Default::default() });
+            (self.gates.len() - 1) as u16
+        });
+        ControllerParts {
+            command: self.station(Kind::Controller, name, 1),
+            port: controller.rate.map(|_| self.station(Kind::Port, &format!("{name} port"), 1)),
+            parity: self.station(Kind::Parity, &format!("{name} parity"), 1),
+            gate,
+            cache: controller.cache.is_some().then(|| self.cache(&format!("{name} cache"))),
+        }
+    }
+
+    fn drives(&mut self) -> Result<Vec<DriveRun>, Error> {
+        let mut drives = Vec::new();
+        for group in &self.system.drives {
+            let channel = match group.channel {
+                Some(at) => Some((at, found(&self.system.channels, at, &group.name, "channel")?)),
+                None => None,
+            };
+            let slow =
+                channel.and_then(|(_, channel)| channel.rate).map_or(0, |rate| byte_ps(rate) * BLOCK_BYTES / 1000);
+            let model = match &group.device {
+                Device::Mechanical(model) if slow > 0 => Some(Arc::new(model.on_channel(slow))),
+                Device::Mechanical(model) => Some(Arc::clone(model)),
+                _ => None,
+            };
+            for _ in 0..group.count {
+                let number = drives.len() as u32;
+                // chance of a device is its own: others may be added without changing it
+                let dice = Dice::new(self.system.watch.seed, (1 << 32) + u64::from(number));
+                let run = match (&model, Parallel::new(&group.device, dice)) {
+                    (Some(model), _) => {
+                        DriveRun::mechanical(model, group.order, group.depth, channel.map(|(at, _)| at as u16))
+                    }
+                    (None, Some(device)) => DriveRun::parallel(device, group.depth),
+                    (None, None) => continue,
+                };
+                drives.push(run);
+                self.names.drives.push(self.system.drive_name(number));
+            }
+        }
+        Ok(drives)
+    }
+
+    fn channels(&mut self) -> Vec<ChannelRun> {
+        self.names.channels = self.system.channels.iter().map(|channel| channel.name.clone()).collect();
+        let run = |channel: &crate::system::Channel| {
+            ChannelRun::new(channel.overhead, channel.rate.map_or(0, byte_ps), channel.disconnects)
+        };
+        self.system.channels.iter().map(run).collect()
+    }
+
+    /// What happens on a drive's own channel.
+    fn device_steps(&self, drive: u32) -> Vec<Step> {
+        let group = self.system.group_of(drive).map(|(group, _)| &self.system.drives[group]);
+        let parallel = group.is_some_and(|group| !matches!(group.device, Device::Mechanical(_)));
+        match group.and_then(|group| group.channel) {
+            Some(channel) if parallel => {
+                let channel = channel as u16;
+                let (writes, reads) = (When::Writes, When::Reads);
+                vec![
+                    Step::Channel { channel, when: writes },
+                    Step::Drive(drive),
+                    Step::Channel { channel, when: reads },
+                ]
+            }
+            _ => vec![Step::Drive(drive)],
+        }
+    }
+
+    /// From the host to a drive and back.
+    fn drive_steps(&mut self, drive: u32, blocks: u64) -> Result<Vec<Step>, Error> {
+        let system = self.system;
+        let (group, _) = system
+            .group_of(drive)
+            .ok_or_else(|| missing("system", "drive", drive as usize, system.drive_count() as usize))?;
+        let device = self.device_steps(drive);
+        let channel =
+            system.drives[group].channel.map(|at| found(&system.channels, at, &system.drives[group].name, "channel"));
+        match channel.transpose()?.and_then(|channel| channel.controller) {
+            Some(controller) => {
+                found(&system.controllers, controller, &system.drives[group].name, "controller")?;
+                let inner = match self.controllers[controller].cache {
+                    Some(cache) => {
+                        let below = self.paths.add(&device);
+                        vec![self.region(cache, blocks, below)]
+                    }
+                    None => device,
+                };
+                Ok(self.through(controller, inner))
+            }
+            None => {
+                let mut steps = device;
+                steps.push(Step::Interrupt { cost: Cost { fixed: system.host.interrupt, ..Cost::default() } });
+                Ok(steps)
+            }
+        }
+    }
+
+    /// A volume of a cache: the step there.
+    fn region(&mut self, cache: u16, blocks: u64, below: Path) -> Step {
+        let regions = &mut self.regions[usize::from(cache)];
+        let base = regions.last().map_or(0, |(base, blocks, _)| (base + blocks + GAP).next_multiple_of(GAP));
+        regions.push((base, blocks, below));
+        Step::Cache { cache, base }
+    }
+
+    /// Wraps what a controller does in the way there and back.
+    fn through(&self, at: usize, inner: Vec<Step>) -> Vec<Step> {
+        let (controller, parts, host) = (&self.system.controllers[at], &self.controllers[at], &self.system.host);
+        let bytes = |rate: Option<u64>| Cost { byte_ps: rate.map_or(0, byte_ps), ..Cost::default() };
+        let mut lanes = Vec::new();
+        if let Some(station) = self.memory {
+            lanes.push((station, bytes(host.memory_rate)));
+        }
+        if let Some(bus) = controller.bus.and_then(|at| self.system.buses.get(at).zip(self.buses.get(at))) {
+            lanes.push((*bus.1, Cost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
+        }
+        if let Some(station) = parts.port {
+            lanes.push((station, bytes(controller.rate)));
+        }
+        let visit = |(station, cost): &(u16, Cost), when| Step::Visit { station: *station, when, cost: *cost };
+        let mut steps: Vec<Step> =
+            controller.transfer_blocks.map(|most| Step::Split(most.max(1))).into_iter().collect();
+        steps.extend(parts.gate.map(Step::Enter));
+        let command = (parts.command, Cost { fixed: controller.command, ..Cost::default() });
+        steps.push(visit(&command, When::Always));
+        steps.extend(lanes.iter().map(|lane| visit(lane, When::Writes)));
+        steps.extend(inner);
+        steps.extend(lanes.iter().rev().map(|lane| visit(lane, When::Reads)));
+        steps.extend(parts.gate.map(Step::Leave));
+        let interrupts = Cost { chunk: host.interrupt, ..Cost::default() };
+        let cost = match controller.transfer {
+            Transfer::Dma { interrupt_blocks } => Cost { chunk_blocks: interrupt_blocks.unwrap_or(0), ..interrupts },
+            Transfer::Pio { interrupt_blocks, byte_ps } => {
+                Cost { chunk_blocks: interrupt_blocks, byte_ps, ..interrupts }
+            }
+        };
+        steps.push(Step::Interrupt { cost });
+        steps
+    }
+
+    fn array(&mut self, position: usize, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, Error> {
+        let system = self.system;
+        let mut sizes = Vec::new();
+        for drive in set.members.iter().chain(&set.spares) {
+            let device = system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
+            let blocks = device.ok_or_else(|| missing(&set.name, "drive", *drive as usize, drives.len()))?;
+            sizes.push(set.member_blocks.map_or(blocks, |most| most.min(blocks)));
+        }
+        let description = Description {
+            level: set.level,
+            members: sizes[..set.members.len()].to_vec(),
+            unit_blocks: set.unit_blocks,
+            layout: set.layout,
+            copies: set.copies,
+        };
+        let array = Array::new(&description).map_err(|e| Error::Array(set.name.clone(), e))?;
+        let mut paths = Vec::new();
+        for (drive, blocks) in set.members.iter().chain(&set.spares).zip(sizes) {
+            let steps = match set.run_by {
+                RunBy::Host => self.drive_steps(*drive, blocks)?,
+                RunBy::Controller(at) => {
+                    let controller = found(&system.controllers, at, &set.name, "controller")?;
+                    let cost = Cost { fixed: controller.member_command, ..Cost::default() };
+                    let command = Step::Visit { station: self.controllers[at].command, when: When::Always, cost };
+                    [vec![command], self.device_steps(*drive)].concat()
+                }
+            };
+            paths.push(self.paths.add(&steps));
+        }
+        let spares = paths.split_off(set.members.len());
+        // the first of them is taken first
+        let spares = set.spares.iter().copied().zip(spares).rev().collect();
+        let parity = match set.run_by {
+            RunBy::Host => (0, system.host.xor_byte_ps, system.host.galois_byte_ps),
+            RunBy::Controller(at) => {
+                let controller = &system.controllers[at];
+                (self.controllers[at].parity, controller.xor_byte_ps, controller.galois_byte_ps)
+            }
+        };
+        debug_assert_eq!(position, self.names.arrays.len());
+        self.names.arrays.push(set.name.clone());
+        let mut planner = Planner::new(array, set.policy);
+        planner.set_state(State::failed(set.failed.iter().copied()));
+        let mut run = ArrayRun {
+            planner,
+            plan: Plan::new(),
+            flights: Flights::new(),
+            owners: Vec::new(),
+            pending: vec![0; paths.len()],
+            drives: set.members.clone(),
+            members: paths,
+            spares,
+            parity,
+            background: None,
+            meter: Meter::default(),
+            counts: Counts::default(),
+            member_ios: 0,
+            lost_blocks: 0,
+            watches: arrays::watches(set.policy.read_from),
+        };
+        match (set.rebuild, set.scrub) {
+            (Some(settings), _) if !set.failed.is_empty() => run.start_rebuild(settings),
+            (_, Some(settings)) => run.start_scrub(settings),
+            _ => {}
+        }
+        Ok(run)
+    }
+
+    /// The steps to a target below the file cache, and its blocks.
+    fn target(&mut self, of: &str, target: Target, arrays: &[ArrayRun]) -> Result<(Vec<Step>, u64), Error> {
+        let (system, host) = (self.system, &self.system.host);
+        let request = Cost { fixed: host.request, ..Cost::default() };
+        let mut steps: Vec<Step> = host.transfer_blocks.map(|most| Step::Split(most.max(1))).into_iter().collect();
+        steps.push(Step::Visit { station: 0, when: When::Always, cost: request });
+        match target {
+            Target::Drive(drive) => {
+                let (group, _) = system
+                    .group_of(drive)
+                    .ok_or_else(|| missing(of, "drive", drive as usize, system.drive_count() as usize))?;
+                let blocks = system.drives[group].device.blocks();
+                let path = match self.drive_paths.get(&drive) {
+                    Some(steps) => steps.clone(),
+                    None => self.drive_steps(drive, blocks)?,
+                };
+                self.drive_paths.insert(drive, path.clone());
+                steps.extend(path);
+                Ok((steps, blocks))
+            }
+            Target::Array(at) => {
+                let set = found(&system.arrays, at, of, "array")?;
+                let blocks = arrays[at].planner.array().blocks();
+                let inner = vec![Step::Array(at as u16)];
+                match set.run_by {
+                    RunBy::Host => steps.extend(inner),
+                    RunBy::Controller(controller) => {
+                        let inner = match self.controllers[controller].cache {
+                            Some(cache) => {
+                                let below = self.paths.add(&inner);
+                                vec![self.region(cache, blocks, below)]
+                            }
+                            None => inner,
+                        };
+                        steps.extend(self.through(controller, inner));
+                    }
+                }
+                Ok((steps, blocks))
+            }
+        }
+    }
+
+    fn loads(&mut self, arrays: &[ArrayRun]) -> Result<Vec<LoadRun>, Error> {
+        let mut loads = Vec::new();
+        let mut known: Vec<(Target, (Path, Path, u64))> = Vec::new();
+        for (position, workload) in self.system.workloads.iter().enumerate() {
+            let (mut paths, mut sizes) = (Vec::new(), Vec::new());
+            for target in &workload.targets {
+                let (past, through, blocks) = match known.iter().find(|(other, _)| other == target) {
+                    Some((_, known)) => *known,
+                    None => {
+                        let new = self.volume(&workload.name, *target, arrays)?;
+                        known.push((*target, new));
+                        new
+                    }
+                };
+                paths.push((past, through));
+                sizes.push(blocks);
+            }
+            let dice = Dice::new(self.system.watch.seed, position as u64 + 1);
+            let load = Load::new(&workload.load, &sizes, dice).map_err(|e| Error::Load(workload.name.clone(), e))?;
+            let name = workload.name.clone();
+            let (counts, recent, all) = (Counts::default(), Histogram::new(), Histogram::new());
+            loads.push(LoadRun { name, load, paths, counts, recent, all });
+        }
+        Ok(loads)
+    }
+
+    /// The paths to a volume past the file cache and through it, and its blocks.
+    fn volume(&mut self, of: &str, target: Target, arrays: &[ArrayRun]) -> Result<(Path, Path, u64), Error> {
+        let (steps, blocks) = self.target(of, target, arrays)?;
+        let past = self.paths.add(&[vec![Step::Compute], steps.clone()].concat());
+        let Some(cache) = self.host_cache else { return Ok((past, past, blocks)) };
+        let below = self.paths.add(&steps);
+        let ask = self.region(cache, blocks, below);
+        let copy = Cost { byte_ps: self.system.host.copy_byte_ps, ..Cost::default() };
+        let through = self.paths.add(&[Step::Compute, ask, Step::Visit { station: 0, when: When::Always, cost: copy }]);
+        Ok((past, through, blocks))
+    }
+}
+
+fn missing(of: &str, what: &'static str, position: usize, count: usize) -> Error {
+    Error::Missing { of: of.to_owned(), what, position, count }
+}
+
+fn found<'s, T>(list: &'s [T], position: usize, of: &str, what: &'static str) -> Result<&'s T, Error> {
+    list.get(position).ok_or_else(|| missing(of, what, position, list.len()))
+}

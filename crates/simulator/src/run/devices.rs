@@ -1,0 +1,58 @@
+//! Devices that serve several requests at a time.
+
+use diskwright_base::Dice;
+
+use crate::Ns;
+use crate::device::{Device, PlainSpec};
+use crate::flash::{Flash, FlashTotals};
+use crate::io::{BLOCK_BYTES, Io};
+use crate::volume::Volume;
+
+/// A device that answers at once when a request will be done.
+pub(super) enum Parallel {
+    Flash(Box<Flash>),
+    Volume(Box<Volume>),
+    Plain { spec: std::sync::Arc<PlainSpec>, dice: Dice },
+}
+
+impl Parallel {
+    /// A device at rest; `None` for a mechanical drive.
+    pub fn new(device: &Device, dice: Dice) -> Option<Parallel> {
+        match device {
+            Device::Mechanical(_) => None,
+            Device::Flash(model) => Some(Parallel::Flash(Box::new(Flash::new(model)))),
+            Device::Volume(spec) => Some(Parallel::Volume(Box::new(Volume::new(spec, dice)))),
+            Device::Plain(spec) => Some(Parallel::Plain { spec: spec.clone(), dice }),
+        }
+    }
+
+    /// Requests that it takes at a time.
+    pub fn slots(&self) -> u32 {
+        match self {
+            Parallel::Flash(flash) => flash.slots(),
+            Parallel::Volume(volume) => volume.slots(),
+            Parallel::Plain { spec, .. } => spec.servers,
+        }
+    }
+
+    /// What an SSD's flash did.
+    pub fn flash(&self) -> Option<FlashTotals> {
+        match self {
+            Parallel::Flash(flash) => Some(flash.totals()),
+            _ => None,
+        }
+    }
+
+    /// Takes a request up: the moment at which it is done.
+    #[inline]
+    pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
+        match self {
+            Parallel::Flash(flash) => flash.submit(now, io),
+            Parallel::Volume(volume) => volume.submit(now, io),
+            Parallel::Plain { spec, dice } => {
+                let bytes = (u64::from(io.blocks) * BLOCK_BYTES) as f64;
+                now + spec.service.draw(dice) + (bytes / spec.bytes_per_s * 1e9) as Ns
+            }
+        }
+    }
+}

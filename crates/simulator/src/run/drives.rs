@@ -1,0 +1,278 @@
+//! Drives at work: the requests that wait at each, and its talk with the
+//! channel.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::devices::Parallel;
+use super::{Event, Simulation};
+use crate::Ns;
+use crate::drive::{Drive, Hit, Model, Policy, Queue, Service};
+use crate::io::BLOCK_BYTES;
+use crate::station::Meter;
+
+/// What a drive is.
+pub(super) enum Machine {
+    /// One request at a time; the next one chosen from those that it sees.
+    Mechanical(Box<Mechanical>),
+    /// Several at a time, first come first served.
+    Parallel(Parallel),
+}
+
+/// A mechanical drive and what it is at.
+pub(super) struct Mechanical {
+    drive: Drive,
+    queue: Queue<u32>,
+    /// What it serves, and how.
+    serving: Option<(u32, Service)>,
+}
+
+/// A drive in the system.
+pub(super) struct DriveRun {
+    pub machine: Machine,
+    /// Requests that it does not see yet.
+    waiting: VecDeque<u32>,
+    /// Requests that it sees.
+    seen: u32,
+    /// Requests that it can see at a time.
+    depth: u32,
+    /// Its channel, where that is simulated: mechanical drives use it in the
+    /// course of a request.
+    channel: Option<u16>,
+    pub meter: Meter,
+    pub counts: Counts,
+}
+
+/// What drives count besides [`crate::station::Totals`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads done.
+    pub reads: u64,
+    /// Writes done.
+    pub writes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Time of arms, ns.
+    pub seek_ns: u64,
+    /// Time of waiting for the rotation, ns.
+    pub rotation_ns: u64,
+    /// Time of sectors under the head, ns.
+    pub media_ns: u64,
+    /// Requests that a drive's own cache served or took.
+    pub hits: u64,
+}
+
+impl Counts {
+    #[inline]
+    pub(super) fn add(&mut self, io: &crate::io::Io) {
+        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
+        if io.write {
+            self.writes += 1;
+            self.bytes_written += bytes;
+        } else {
+            self.reads += 1;
+            self.bytes_read += bytes;
+        }
+    }
+
+    #[inline]
+    fn served(&mut self, service: &Service) {
+        self.seek_ns += service.seek;
+        self.rotation_ns += service.rotation;
+        self.media_ns += service.media;
+        self.hits += u64::from(service.hit != Hit::Miss);
+    }
+
+    /// What was added since an earlier moment.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            bytes_written: self.bytes_written - earlier.bytes_written,
+            seek_ns: self.seek_ns - earlier.seek_ns,
+            rotation_ns: self.rotation_ns - earlier.rotation_ns,
+            media_ns: self.media_ns - earlier.media_ns,
+            hits: self.hits - earlier.hits,
+        }
+    }
+
+    /// Requests done.
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+}
+
+impl DriveRun {
+    /// A mechanical drive.
+    pub fn mechanical(model: &Arc<Model>, order: Policy, depth: u32, channel: Option<u16>) -> DriveRun {
+        let mechanical = Mechanical { drive: Drive::new(model), queue: Queue::new(order), serving: None };
+        DriveRun::new(Machine::Mechanical(Box::new(mechanical)), depth, channel)
+    }
+
+    /// Any other device.
+    pub fn parallel(device: Parallel, depth: u32) -> DriveRun {
+        let depth = depth.min(device.slots());
+        DriveRun::new(Machine::Parallel(device), depth, None)
+    }
+
+    /// Requests that it serves at a time.
+    pub fn servers(&self) -> u32 {
+        match &self.machine {
+            Machine::Mechanical(_) => 1,
+            Machine::Parallel(device) => device.slots(),
+        }
+    }
+
+    fn new(machine: Machine, depth: u32, channel: Option<u16>) -> DriveRun {
+        let (meter, counts) = (Meter::default(), Counts::default());
+        DriveRun { machine, waiting: VecDeque::new(), seen: 0, depth: depth.max(1), channel, meter, counts }
+    }
+}
+
+impl Simulation {
+    /// A request comes to a drive.
+    pub(super) fn drive_arrive(&mut self, now: Ns, drive: u32, job: u32) {
+        let run = &mut self.drives[drive as usize];
+        run.meter.arrive(now);
+        self.jobs[job].came = now;
+        if run.seen == run.depth {
+            run.waiting.push_back(job);
+            return;
+        }
+        self.drive_take(now, drive, job);
+    }
+
+    /// A drive sees a request.
+    #[inline]
+    fn drive_take(&mut self, now: Ns, drive: u32, job: u32) {
+        let run = &mut self.drives[drive as usize];
+        run.seen += 1;
+        let io = self.jobs[job].io;
+        match &mut run.machine {
+            Machine::Mechanical(mechanical) => {
+                mechanical.queue.push(&mechanical.drive, io, job);
+                if mechanical.serving.is_none() {
+                    self.drive_next(now, drive);
+                }
+            }
+            Machine::Parallel(device) => {
+                run.meter.start(now);
+                let done = device.submit(now, &io);
+                self.events.at(done, Event::Device { drive, job });
+            }
+        }
+    }
+
+    /// A mechanical drive that is free takes up its next request.
+    #[inline]
+    fn drive_next(&mut self, now: Ns, drive: u32) {
+        let run = &mut self.drives[drive as usize];
+        let Machine::Mechanical(mechanical) = &mut run.machine else { return };
+        let Some((io, job)) = mechanical.queue.next(now, &mechanical.drive) else { return };
+        run.meter.start(now);
+        match run.channel {
+            None => {
+                let service = mechanical.drive.start(now, &io);
+                run.counts.served(&service);
+                mechanical.serving = Some((job, service));
+                self.events.at(service.done, Event::Device { drive, job });
+            }
+            Some(channel) if self.channels[usize::from(channel)].disconnects => {
+                let service = mechanical.drive.start(now, &io);
+                run.counts.served(&service);
+                mechanical.serving = Some((job, service));
+                self.events.at(service.channel_from, Event::Ready { drive });
+            }
+            Some(channel) => {
+                // it holds the channel from the command on
+                let nothing = Service { done: now, ..Service::of(Hit::Miss) };
+                mechanical.serving = Some((job, nothing));
+                self.channel_ask(now, channel, super::channels::Holder::Drive(drive));
+            }
+        }
+    }
+
+    /// The request that a mechanical drive serves.
+    pub(super) fn drive_serving(&self, drive: u32) -> Option<u32> {
+        match &self.drives[drive as usize].machine {
+            Machine::Mechanical(mechanical) => mechanical.serving.map(|(job, _)| job),
+            Machine::Parallel(_) => None,
+        }
+    }
+
+    /// A drive has data for the channel, or wants them.
+    pub(super) fn drive_ready(&mut self, now: Ns, drive: u32) {
+        if let Some(channel) = self.drives[drive as usize].channel {
+            self.channel_ask(now, channel, super::channels::Holder::Drive(drive));
+        }
+    }
+
+    /// The channel is a drive's: how long it keeps it.
+    pub(super) fn drive_granted(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
+        let run = &mut self.drives[drive as usize];
+        let Machine::Mechanical(mechanical) = &mut run.machine else { return overhead };
+        let Some((job, service)) = &mut mechanical.serving else { return overhead };
+        if disconnects {
+            return overhead + service.channel_for;
+        }
+        let io = self.jobs[*job].io;
+        *service = mechanical.drive.start(now + overhead, &io);
+        run.counts.served(service);
+        service.done - now
+    }
+
+    /// A drive lets the channel go, which it got `late` after it wanted it.
+    pub(super) fn drive_released(&mut self, now: Ns, drive: u32, disconnects: bool, late: Ns) {
+        let run = &self.drives[drive as usize];
+        let Machine::Mechanical(mechanical) = &run.machine else { return };
+        let Some((job, service)) = mechanical.serving else { return };
+        let done =
+            if disconnects { service.done + later(&mechanical.drive, &service, &self.jobs[job].io, late) } else { now };
+        self.events.at(done.max(now), Event::Device { drive, job });
+    }
+
+    /// A drive is done with a request.
+    pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
+        let run = &mut self.drives[drive as usize];
+        run.meter.complete(now, self.jobs[job].came);
+        run.counts.add(&self.jobs[job].io);
+        run.seen -= 1;
+        let next = run.waiting.pop_front();
+        match &mut run.machine {
+            Machine::Mechanical(mechanical) => {
+                mechanical.serving = None;
+                if let Some(next) = next {
+                    run.seen += 1;
+                    mechanical.queue.push(&mechanical.drive, self.jobs[next].io, next);
+                }
+                self.drive_next(now, drive);
+            }
+            Machine::Parallel(_) => {
+                if let Some(next) = next {
+                    self.drive_take(now, drive, next);
+                }
+            }
+        }
+        self.passed(now, job);
+    }
+}
+
+/// How much later a request is done when the channel was `late`. What the
+/// buffer holds just waits. A write that needs its data for the disk loses
+/// whole revolutions, once the time of arm and rotation is used up.
+fn later(drive: &Drive, service: &Service, io: &crate::io::Io, late: Ns) -> Ns {
+    if !io.write || service.hit == Hit::Early {
+        return late;
+    }
+    let spare = (service.seek + service.rotation).saturating_sub(service.channel_for);
+    let revolution = drive.model().revolution().max(1);
+    late.saturating_sub(spare).div_ceil(revolution) * revolution
+}

@@ -1,0 +1,354 @@
+//! The event loop: a system ([`crate::system`]) in virtual time. One loop, one
+//! kind of event, integer nanoseconds, one seed; what it needs of memory is
+//! that of the most requests that were ever under way at once.
+//!
+//! A request is a [`Job`] that walks a path of steps (`path.rs`); caches and
+//! arrays make further jobs, which their parents wait for.
+
+mod arrays;
+mod caches;
+mod channels;
+mod compile;
+mod devices;
+mod drives;
+mod job;
+mod loads;
+mod path;
+mod report;
+
+use crate::Ns;
+use crate::events::Events;
+use crate::load::Cause;
+use crate::station::{self, Station};
+use crate::system::Watch;
+use arrays::ArrayRun;
+use caches::CacheRun;
+use channels::{ChannelRun, Holder};
+use drives::DriveRun;
+use job::{Job, Jobs, Parent};
+use loads::{Asks, LoadRun};
+use path::{Paths, Step};
+
+pub use compile::Error;
+pub use drives::Counts;
+pub use report::{ArrayReport, BackgroundReport, Component, Kind, Report, WorkloadReport};
+
+/// Longest time that a program has a processor before another one has its turn, ns.
+const QUANTUM: Ns = 1_000_000;
+
+/// What happens at a moment.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Something that a load asked for begins.
+    Ask { number: u32 },
+    /// A visit to a station ends.
+    Station { station: u16, job: u32 },
+    /// A drive is done with a request.
+    Device { drive: u32, job: u32 },
+    /// A drive wants its channel.
+    Ready { drive: u32 },
+    /// A channel's transfer ends.
+    Channel { channel: u16 },
+    /// A cache wanted to be woken.
+    Wake { cache: u16 },
+    /// The next step of a rebuild or a scrub may begin.
+    Background { array: u16 },
+    /// A job goes on.
+    Go { job: u32 },
+    /// A user goes on whose request took no time.
+    Again { load: u16, who: u32 },
+}
+
+/// A place where at most so many requests are at a time.
+#[derive(Debug)]
+struct Gate {
+    most: u32,
+    inside: u32,
+    waiting: std::collections::VecDeque<u32>,
+}
+
+/// A system at work.
+pub struct Simulation {
+    events: Events<Event>,
+    jobs: Jobs,
+    paths: Paths,
+    /// The path of nothing but its end.
+    end: u32,
+    stations: Vec<Station>,
+    /// Bytes that passed each station.
+    station_bytes: Vec<u64>,
+    gates: Vec<Gate>,
+    caches: Vec<CacheRun>,
+    arrays: Vec<ArrayRun>,
+    drives: Vec<DriveRun>,
+    channels: Vec<ChannelRun>,
+    loads: Vec<LoadRun>,
+    asks: Asks,
+    /// The station of the processors.
+    processors: u16,
+    interrupts: u64,
+    interrupt_ns: u64,
+    other_interrupts_per_s: f64,
+    other_interrupt: Ns,
+    watch: Watch,
+    names: report::Names,
+    started: bool,
+    /// All loads have finished.
+    over: bool,
+}
+
+impl Simulation {
+    /// Virtual time now, ns.
+    pub fn now(&self) -> Ns {
+        self.events.now()
+    }
+
+    /// Requests under way, parts and member I/Os included.
+    pub fn under_way(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Runs through the time of warming up and the time that is counted.
+    /// `sample` is told of each interval that is counted.
+    pub fn run(&mut self, mut sample: impl FnMut(&Report)) -> Report {
+        self.run_until(self.watch.warm_up);
+        self.forget();
+        let (from, mut before) = (self.moment(), self.moment());
+        let end = self.watch.warm_up.saturating_add(self.watch.duration);
+        let mut batches = report::Batches::default();
+        loop {
+            let until = (before.at + self.watch.interval.max(1)).min(end);
+            let more = self.run_until(until);
+            let after = self.moment();
+            if after.at > before.at {
+                batches.add(&self.loads);
+                sample(&self.report(&before, &after, None));
+                self.end_interval();
+            }
+            before = after;
+            if !more || before.at >= end {
+                break;
+            }
+        }
+        self.report(&from, &before, Some(&batches))
+    }
+
+    /// Runs up to a moment. False where nothing is left to happen; the time is
+    /// then that of the last event.
+    pub fn run_until(&mut self, until: Ns) -> bool {
+        if !self.started {
+            self.start();
+        }
+        while let Some(at) = self.events.next_at() {
+            if self.over {
+                return false;
+            }
+            if at > until {
+                self.events.wait(until);
+                return true;
+            }
+            let Some((now, event)) = self.events.take() else { return false };
+            self.handle(now, event);
+        }
+        false
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        for load in 0..self.loads.len() as u16 {
+            for who in 0..self.loads[usize::from(load)].load.users() {
+                self.load_next(0, load, who, Cause::Start);
+            }
+        }
+        (0..self.arrays.len() as u16).for_each(|array| self.background(0, array));
+    }
+
+    #[inline]
+    fn handle(&mut self, now: Ns, event: Event) {
+        match event {
+            Event::Device { drive, job } => self.drive_done(now, drive, job),
+            Event::Station { station, job } => self.visit_ends(now, station, job),
+            Event::Ready { drive } => self.drive_ready(now, drive),
+            Event::Channel { channel } => self.channel_done(now, channel),
+            Event::Ask { number } => self.asked(now, number),
+            Event::Wake { cache } => self.cache_wake(now, cache),
+            Event::Background { array } => self.background(now, array),
+            Event::Go { job } => self.advance(now, job),
+            Event::Again { load, who } => self.load_next(now, load, who, Cause::Done),
+        }
+    }
+
+    /// A job is through with the step where it is.
+    #[inline]
+    fn passed(&mut self, now: Ns, job: u32) {
+        self.jobs[job].at += 1;
+        self.advance(now, job);
+    }
+
+    /// A job goes on until it has to wait for something.
+    fn advance(&mut self, now: Ns, job: u32) {
+        loop {
+            match self.paths.at(self.jobs[job].at) {
+                Step::Drive(drive) => return self.drive_arrive(now, drive, job),
+                Step::End => return self.finish(now, job),
+                Step::Array(array) => return self.array_step(now, array, job),
+                Step::Compute => {
+                    if self.compute(now, job) {
+                        return;
+                    }
+                }
+                Step::Visit { station, when, cost } => {
+                    let io = self.jobs[job].io;
+                    let time = if when.holds(io.write) { cost.of(&io) } else { 0 };
+                    if time > 0 {
+                        self.station_bytes[usize::from(station)] += u64::from(io.blocks) * crate::io::BLOCK_BYTES;
+                        return self.visit(now, station, job, time);
+                    }
+                }
+                Step::Interrupt { cost } => {
+                    let io = self.jobs[job].io;
+                    let time = cost.of(&io);
+                    self.interrupts += cost.chunks(&io);
+                    self.interrupt_ns += time;
+                    if time > 0 {
+                        return self.visit(now, self.processors, job, time);
+                    }
+                }
+                Step::Enter(gate) => {
+                    let gate = &mut self.gates[usize::from(gate)];
+                    if gate.inside == gate.most {
+                        gate.waiting.push_back(job);
+                        return;
+                    }
+                    gate.inside += 1;
+                }
+                Step::Leave(gate) => self.leave(now, gate),
+                Step::Split(most) => {
+                    if self.split(now, job, most) {
+                        return;
+                    }
+                }
+                Step::Channel { channel, when } => {
+                    if when.holds(self.jobs[job].io.write) {
+                        return self.channel_ask(now, channel, Holder::Job(job));
+                    }
+                }
+                Step::Cache { cache, base } => {
+                    if !self.cache_ask(now, cache, base, job) {
+                        return;
+                    }
+                }
+            }
+            self.jobs[job].at += 1;
+        }
+    }
+
+    /// The next turn of a program on a processor. False where it needs no more.
+    fn compute(&mut self, now: Ns, job: u32) -> bool {
+        let left = self.jobs[job].compute;
+        if left > 0 {
+            let turn = left.min(QUANTUM);
+            self.jobs[job].compute = left - turn;
+            self.visit(now, self.processors, job, turn);
+            return true;
+        }
+        self.jobs[job].began = now;
+        self.issued(now, job);
+        if self.jobs[job].io.blocks == 0 {
+            self.jobs[job].at = self.end;
+            self.finish(now, job);
+            return true;
+        }
+        false
+    }
+
+    /// A job comes to a station, for so long.
+    #[inline]
+    fn visit(&mut self, now: Ns, station: u16, job: u32, time: Ns) {
+        self.jobs[job].came = now;
+        let visit = station::Job { id: job, arrived: now, service: time };
+        if let Some(end) = self.stations[usize::from(station)].arrive(now, visit) {
+            self.events.at(end, Event::Station { station, job });
+        }
+    }
+
+    #[inline]
+    fn visit_ends(&mut self, now: Ns, station: u16, job: u32) {
+        let visit = station::Job { id: job, arrived: self.jobs[job].came, service: 0 };
+        if let Some((end, next)) = self.stations[usize::from(station)].complete(now, &visit) {
+            self.events.at(end, Event::Station { station, job: next.id });
+        }
+        // programs and arrays look again at what is left to do
+        match self.paths.at(self.jobs[job].at) {
+            Step::Compute | Step::Array(_) => self.advance(now, job),
+            _ => self.passed(now, job),
+        }
+    }
+
+    /// A job leaves a gate; another one may enter.
+    fn leave(&mut self, now: Ns, gate: u16) {
+        let gate = &mut self.gates[usize::from(gate)];
+        match gate.waiting.pop_front() {
+            Some(job) => {
+                self.jobs[job].at += 1;
+                self.events.at(now, Event::Go { job });
+            }
+            None => gate.inside -= 1,
+        }
+    }
+
+    /// Sends a job on in parts of at most so many blocks. False where it is small enough.
+    fn split(&mut self, now: Ns, job: u32, most: u32) -> bool {
+        let Job { io, at, .. } = self.jobs[job];
+        if io.blocks <= most {
+            return false;
+        }
+        self.jobs[job].parts = io.blocks.div_ceil(most);
+        let mut first = io.first;
+        while first < io.end() {
+            let blocks = u64::from(most).min(io.end() - first) as u32;
+            let part = self.jobs.add(Job::new(crate::io::Io { first, blocks, ..io }, at + 1, Parent::Part { job }));
+            self.advance(now, part);
+            first += u64::from(blocks);
+        }
+        true
+    }
+
+    /// A job is done: whoever waits for it goes on.
+    fn finish(&mut self, now: Ns, job: u32) {
+        let done = self.jobs[job];
+        match done.parent {
+            Parent::Flight { array, number, member } => {
+                self.jobs.remove(job);
+                self.member_done(now, array, number, member, done.io);
+            }
+            Parent::Load { load, who, .. } => {
+                self.jobs.remove(job);
+                self.load_done(now, load, &done);
+                if now > done.began {
+                    self.load_next(now, load, who, Cause::Done);
+                } else {
+                    // a user who never waits would never let time pass
+                    self.events.at(now + 1, Event::Again { load, who });
+                }
+            }
+            Parent::Posted { load, .. } => {
+                self.jobs.remove(job);
+                self.load_done(now, load, &done);
+            }
+            Parent::Fetch { cache, number } => {
+                self.jobs.remove(job);
+                self.cache_finished(now, cache, number);
+            }
+            Parent::Part { job: whole } => {
+                self.jobs.remove(job);
+                self.jobs[whole].parts -= 1;
+                if self.jobs[whole].parts == 0 {
+                    self.jobs[whole].at = self.end;
+                    self.finish(now, whole);
+                }
+            }
+            Parent::Background { .. } => self.jobs.remove(job),
+        }
+    }
+}

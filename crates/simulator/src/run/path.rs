@@ -1,0 +1,156 @@
+//! Paths: what a request goes through, one step after another. Every
+//! description of a system becomes such lists, so that the event loop knows
+//! nothing of hosts, buses and controllers.
+
+use crate::Ns;
+use crate::io::{BLOCK_BYTES, Io};
+
+/// What a visit costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// Of each visit, ns.
+    pub fixed: Ns,
+    /// Of each byte, ps.
+    pub byte_ps: u64,
+    /// Of each chunk, ns.
+    pub chunk: Ns,
+    /// Blocks of a chunk; 0: the whole request is one.
+    pub chunk_blocks: u32,
+}
+
+impl Cost {
+    /// Chunks of a request.
+    #[inline]
+    pub fn chunks(&self, io: &Io) -> u64 {
+        if self.chunk_blocks == 0 { 1 } else { u64::from(io.blocks.div_ceil(self.chunk_blocks)) }
+    }
+
+    /// Time of a visit, ns.
+    #[inline]
+    pub fn of(&self, io: &Io) -> Ns {
+        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
+        self.fixed + bytes * self.byte_ps / 1000 + self.chunk * self.chunks(io)
+    }
+
+    /// True where a visit takes no time.
+    pub fn is_nothing(&self) -> bool {
+        self.fixed == 0 && self.byte_ps == 0 && self.chunk == 0
+    }
+}
+
+/// Picoseconds of a byte at a rate of bytes a second.
+pub(super) fn byte_ps(rate: u64) -> u64 {
+    1_000_000_000_000 / rate.max(1)
+}
+
+/// Which requests take a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    Reads,
+    Writes,
+}
+
+impl When {
+    #[inline]
+    pub fn holds(self, write: bool) -> bool {
+        match self {
+            When::Always => true,
+            When::Reads => !write,
+            When::Writes => write,
+        }
+    }
+}
+
+/// One step of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The program's own processor time before the request; the clock of its
+    /// response starts after it.
+    Compute,
+    /// A visit to a station.
+    Visit {
+        station: u16,
+        when: When,
+        cost: Cost,
+    },
+    /// Interrupts, on the processors.
+    Interrupt {
+        cost: Cost,
+    },
+    /// At most so many requests are between this and the `Leave` of the gate.
+    Enter(u16),
+    Leave(u16),
+    /// Requests of more blocks go on as several.
+    Split(u32),
+    /// A cache, in whose addresses the volume begins at `base`.
+    Cache {
+        cache: u16,
+        base: u64,
+    },
+    /// A channel, for devices that do not use it in the course of a request.
+    Channel {
+        channel: u16,
+        when: When,
+    },
+    /// An array.
+    Array(u16),
+    /// A drive.
+    Drive(u32),
+    /// The request is done.
+    End,
+}
+
+/// Where a path begins in the list of all steps.
+pub(super) type Path = u32;
+
+/// The steps of all paths, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Paths {
+    steps: Vec<Step>,
+}
+
+impl Paths {
+    /// Adds a path.
+    pub fn add(&mut self, steps: &[Step]) -> Path {
+        let at = self.steps.len() as Path;
+        let needed = |step: &&Step| match step {
+            Step::Visit { cost, .. } => !cost.is_nothing(),
+            _ => true,
+        };
+        self.steps.extend(steps.iter().filter(needed));
+        self.steps.push(Step::End);
+        at
+    }
+
+    /// A step.
+    #[inline]
+    pub fn at(&self, at: Path) -> Step {
+        self.steps[at as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_visit_costs() {
+        // 64 KB by programmed transfer: 128 sectors, each an interrupt of 20 us, 200 ns a byte
+        let cost = Cost { fixed: 1_000, byte_ps: 200_000, chunk: 20_000, chunk_blocks: 1 };
+        let io = Io::read(0, 128);
+        assert_eq!((cost.chunks(&io), cost.of(&io)), (128, 1_000 + 13_107_200 + 2_560_000));
+        // 20 MB/s: 50 ns a byte
+        assert_eq!(byte_ps(20_000_000), 50_000);
+        assert_eq!(Cost { fixed: 7, ..Cost::default() }.of(&io), 7);
+    }
+
+    #[test]
+    fn visits_that_cost_nothing_are_left_out() {
+        let mut paths = Paths::default();
+        let free = Step::Visit { station: 0, when: When::Always, cost: Cost::default() };
+        assert_eq!(paths.add(&[free, Step::Drive(3)]), 0);
+        assert_eq!((paths.at(0), paths.at(1)), (Step::Drive(3), Step::End));
+        assert_eq!(paths.add(&[Step::Array(0)]), 2);
+    }
+}

@@ -1,0 +1,363 @@
+//! What a simulation says: of the whole, or of an interval.
+
+use diskwright_base::Histogram;
+
+use super::arrays::Running;
+use super::drives::Counts;
+use super::loads::LoadRun;
+use super::{Simulation, drives::Machine};
+use crate::Ns;
+use crate::array::Task;
+use crate::cache::CacheCounters;
+use crate::confidence::{Interval, Means};
+use crate::flash::FlashTotals;
+use crate::load::Operations;
+use crate::station::Totals;
+
+/// What a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The host's processors.
+    Processor,
+    /// A bus.
+    Bus,
+    /// A controller's processor.
+    Controller,
+    /// A controller's port: what passes it.
+    Port,
+    /// A controller's parity engine.
+    Parity,
+    /// A channel.
+    Channel,
+    /// A drive.
+    Drive,
+}
+
+impl Kind {
+    /// `processor`, `bus`, `controller`, `port`, `parity`, `channel` or `drive`.
+    pub fn name(self) -> &'static str {
+        ["processor", "bus", "controller", "port", "parity", "channel", "drive"][self as usize]
+    }
+}
+
+/// What the parts are called.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    pub stations: Vec<(Kind, String)>,
+    pub channels: Vec<String>,
+    pub drives: Vec<String>,
+    pub arrays: Vec<String>,
+    pub caches: Vec<String>,
+}
+
+/// A component over a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// What it is.
+    pub kind: Kind,
+    /// What it is called.
+    pub name: String,
+    /// Servers that it has: of a drive 1, or the requests that it serves at a time.
+    pub servers: u32,
+    /// Its integrals.
+    pub totals: Totals,
+    /// What it did, where that is counted: drives; of others only `bytes_read`,
+    /// which is then all bytes.
+    pub counts: Counts,
+    /// What an SSD's flash did, since the beginning of the simulation.
+    pub flash: Option<FlashTotals>,
+}
+
+impl Component {
+    /// Share of its capacity that was at work, 0 to 1; NaN where no time went by.
+    /// Of drives and channels it is the share of time with anything at work.
+    pub fn utilisation(&self) -> f64 {
+        match self.kind {
+            Kind::Drive | Kind::Channel => self.totals.busy(),
+            _ => self.totals.utilisation() / f64::from(self.servers),
+        }
+    }
+}
+
+/// An array over a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayReport {
+    /// What it is called.
+    pub name: String,
+    /// Requests in it.
+    pub totals: Totals,
+    /// Requests that it served.
+    pub counts: Counts,
+    /// Member I/Os that they needed.
+    pub member_ios: u64,
+    /// Blocks that could not be served: too many members have failed.
+    pub lost_blocks: u64,
+    /// Its members, by number of drive.
+    pub members: Vec<u32>,
+    /// The rebuild or scrub, at the end of the stretch.
+    pub background: Option<BackgroundReport>,
+}
+
+/// A rebuild or a scrub.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackgroundReport {
+    /// Which.
+    pub task: Task,
+    /// Bytes of each member done.
+    pub done_bytes: u64,
+    /// Bytes of each member in all.
+    pub all_bytes: u64,
+    /// When it ended, ns of virtual time.
+    pub ended: Option<Ns>,
+}
+
+/// A workload over a stretch of time.
+#[derive(Clone, Debug)]
+pub struct WorkloadReport {
+    /// What it is called.
+    pub name: String,
+    /// Its requests.
+    pub counts: Counts,
+    /// Responses of its requests, ns.
+    pub responses: Histogram,
+    /// Mean response with its interval by batch means, s; of the whole run only.
+    pub response_s: Option<Interval>,
+    /// Its operations since counting began.
+    pub operations: Vec<Operations>,
+}
+
+/// A cache over a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheReport {
+    /// What it is called.
+    pub name: String,
+    /// What it did since the beginning of the simulation.
+    pub counters: CacheCounters,
+}
+
+/// What a simulation did in a stretch of time.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its beginning, ns of virtual time.
+    pub from: Ns,
+    /// Its end.
+    pub to: Ns,
+    /// Workloads.
+    pub workloads: Vec<WorkloadReport>,
+    /// Components in the order of the path, drives last.
+    pub components: Vec<Component>,
+    /// Arrays.
+    pub arrays: Vec<ArrayReport>,
+    /// Caches.
+    pub caches: Vec<CacheReport>,
+    /// Interrupts, those that come anyway included.
+    pub interrupts: f64,
+    /// Processor time of interrupts, programmed transfers included, ns.
+    pub interrupt_ns: f64,
+}
+
+impl Report {
+    /// Length, s.
+    pub fn elapsed_s(&self) -> f64 {
+        (self.to - self.from) as f64 * 1e-9
+    }
+
+    /// A component by its name.
+    pub fn component(&self, name: &str) -> Option<&Component> {
+        self.components.iter().find(|component| component.name == name)
+    }
+
+    /// The component with the highest utilisation, the first of equals; `None`
+    /// where no time went by.
+    pub fn bottleneck(&self) -> Option<&Component> {
+        let known = self.components.iter().filter(|component| component.utilisation().is_finite());
+        known.rev().max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()))
+    }
+}
+
+/// Everything that is counted, at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    pub at: Ns,
+    stations: Vec<(Totals, u64)>,
+    channels: Vec<(Totals, u64)>,
+    drives: Vec<(Totals, Counts)>,
+    arrays: Vec<(Totals, Counts, u64, u64)>,
+    loads: Vec<Counts>,
+    interrupts: u64,
+    interrupt_ns: u64,
+}
+
+impl Simulation {
+    pub(super) fn moment(&mut self) -> Moment {
+        let now = self.events.now();
+        let stations = self.stations.iter_mut().zip(&self.station_bytes);
+        Moment {
+            at: now,
+            stations: stations.map(|(station, bytes)| (station.totals(now), *bytes)).collect(),
+            channels: self.channels.iter_mut().map(|run| (run.meter.totals(now), run.bytes)).collect(),
+            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts)).collect(),
+            arrays: self
+                .arrays
+                .iter_mut()
+                .map(|run| (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks))
+                .collect(),
+            loads: self.loads.iter().map(|run| run.counts).collect(),
+            interrupts: self.interrupts,
+            interrupt_ns: self.interrupt_ns,
+        }
+    }
+
+    /// Begins to count: what loads keep of the time before is forgotten.
+    pub(super) fn forget(&mut self) {
+        for run in &mut self.loads {
+            run.load.forget();
+            run.recent.clear();
+            run.all.clear();
+        }
+    }
+
+    /// Responses of the interval go to those of the whole.
+    pub(super) fn end_interval(&mut self) {
+        for run in &mut self.loads {
+            run.all.merge(&run.recent);
+            run.recent.clear();
+        }
+    }
+
+    /// What was done between two moments; with batches, of the whole run.
+    pub(super) fn report(&self, from: &Moment, to: &Moment, whole: Option<&Batches>) -> Report {
+        let elapsed_s = (to.at - from.at) as f64 * 1e-9;
+        let others = self.other_interrupts_per_s * elapsed_s;
+        let workloads = self.loads.iter().enumerate().map(|(at, run)| WorkloadReport {
+            name: run.name.clone(),
+            counts: to.loads[at].since(&from.loads[at]),
+            responses: if whole.is_some() { run.all.clone() } else { run.recent.clone() },
+            response_s: whole.and_then(|batches| batches.interval(at)),
+            operations: run.load.operations().to_vec(),
+        });
+        Report {
+            from: from.at,
+            to: to.at,
+            workloads: workloads.collect(),
+            components: self.components(from, to),
+            arrays: self.array_reports(from, to),
+            caches: self
+                .names
+                .caches
+                .iter()
+                .zip(&self.caches)
+                .map(|(name, run)| CacheReport { name: name.clone(), counters: run.cache.counters(to.at) })
+                .collect(),
+            interrupts: (to.interrupts - from.interrupts) as f64 + others,
+            interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,
+        }
+    }
+
+    fn components(&self, from: &Moment, to: &Moment) -> Vec<Component> {
+        let passed = |bytes: u64| Counts { bytes_read: bytes, ..Counts::default() };
+        let station = |(at, (kind, name)): (usize, &(Kind, String))| Component {
+            kind: *kind,
+            name: name.clone(),
+            servers: self.stations[at].servers(),
+            totals: to.stations[at].0.since(&from.stations[at].0),
+            counts: passed(to.stations[at].1 - from.stations[at].1),
+            flash: None,
+        };
+        let channel = |(at, name): (usize, &String)| Component {
+            kind: Kind::Channel,
+            name: name.clone(),
+            servers: 1,
+            totals: to.channels[at].0.since(&from.channels[at].0),
+            counts: passed(to.channels[at].1 - from.channels[at].1),
+            flash: None,
+        };
+        let drive = |(at, name): (usize, &String)| Component {
+            kind: Kind::Drive,
+            name: name.clone(),
+            servers: self.drives[at].servers(),
+            totals: to.drives[at].0.since(&from.drives[at].0),
+            counts: to.drives[at].1.since(&from.drives[at].1),
+            flash: match &self.drives[at].machine {
+                Machine::Parallel(device) => device.flash(),
+                Machine::Mechanical(_) => None,
+            },
+        };
+        let stations = self.names.stations.iter().enumerate().map(station);
+        let channels = self.names.channels.iter().enumerate().map(channel);
+        stations.chain(channels).chain(self.names.drives.iter().enumerate().map(drive)).collect()
+    }
+
+    fn array_reports(&self, from: &Moment, to: &Moment) -> Vec<ArrayReport> {
+        let background = |running: &Running| BackgroundReport {
+            task: running.task,
+            done_bytes: running.done * crate::io::BLOCK_BYTES,
+            all_bytes: running.pass.end() * crate::io::BLOCK_BYTES,
+            ended: running.ended,
+        };
+        let report = |(at, name): (usize, &String)| {
+            let (before, after, run) = (&from.arrays[at], &to.arrays[at], &self.arrays[at]);
+            ArrayReport {
+                name: name.clone(),
+                totals: after.0.since(&before.0),
+                counts: after.1.since(&before.1),
+                member_ios: after.2 - before.2,
+                lost_blocks: after.3 - before.3,
+                members: run.drives.clone(),
+                background: run.background.as_ref().map(background),
+            }
+        };
+        self.names.arrays.iter().enumerate().map(report).collect()
+    }
+}
+
+/// Most batches that are kept; beyond that, neighbours become one.
+const MOST_BATCHES: usize = 64;
+
+/// Responses of stretches of a run, each as long as the others, for the
+/// interval of a mean. So few that memory does not grow with the run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batches {
+    /// Intervals of a batch.
+    size: usize,
+    intervals: usize,
+    /// By load, then batch: sum of responses in ns, and how many.
+    loads: Vec<Vec<(u128, u64)>>,
+}
+
+impl Batches {
+    /// Adds an interval.
+    pub fn add(&mut self, loads: &[LoadRun]) {
+        self.loads.resize(loads.len(), Vec::new());
+        self.size = self.size.max(1);
+        let begins = self.intervals.is_multiple_of(self.size);
+        if begins && self.loads.first().is_some_and(|batches| batches.len() == MOST_BATCHES) {
+            for batches in &mut self.loads {
+                *batches =
+                    batches.chunks(2).map(|pair| pair.iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))).collect();
+            }
+            self.size *= 2;
+        }
+        for (batches, run) in self.loads.iter_mut().zip(loads) {
+            if begins {
+                batches.push((0, 0));
+            }
+            if let Some(last) = batches.last_mut() {
+                last.0 += run.recent.sum();
+                last.1 += run.recent.count();
+            }
+        }
+        self.intervals += 1;
+    }
+
+    /// Mean response of a load, s. Batches in which nothing was done are left
+    /// out; the last one counts where it is whole.
+    fn interval(&self, load: usize) -> Option<Interval> {
+        let mut means = Means::new();
+        let whole = self.intervals / self.size.max(1);
+        for (sum, count) in self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0) {
+            means.push(*sum as f64 * 1e-9 / *count as f64);
+        }
+        (means.count() >= 2).then(|| means.interval())
+    }
+}

@@ -1,0 +1,223 @@
+//! Whole systems in virtual time: what can be worked out by hand.
+
+use std::sync::Arc;
+
+use diskwright_simulator::Ns;
+use diskwright_simulator::array::Level;
+use diskwright_simulator::cache::CacheSpec;
+use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, Sizes, Transfer as Asked};
+use diskwright_simulator::run::{Kind, Report, Simulation};
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::*;
+
+const MS: Ns = 1_000_000;
+const SECOND: Ns = 1000 * MS;
+
+/// A device that needs so many ms for anything.
+fn plain(ms: u64, servers: u32) -> Device {
+    let service = Spread::Constant(ms * MS);
+    let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
+    Device::Plain(Arc::new(spec))
+}
+
+fn users(users: u32, asked: Asked) -> LoadSpec {
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![Class::of("io", 1.0, asked)], ..ClosedSpec::default() })
+}
+
+fn reads(bytes: u64) -> Asked {
+    Asked { bytes: Sizes::One(bytes), ..Asked::default() }
+}
+
+fn writes(bytes: u64) -> Asked {
+    Asked { read_share: 0.0, ..reads(bytes) }
+}
+
+fn on(target: Target, load: LoadSpec) -> Vec<Workload> {
+    vec![Workload { name: "users".into(), targets: vec![target], load }]
+}
+
+fn system(drives: Vec<Drives>, workloads: Vec<Workload>) -> System {
+    let watch = Watch { warm_up: SECOND, duration: 20 * SECOND, ..Watch::default() };
+    System { watch, drives, workloads, ..System::new("test") }
+}
+
+fn run(system: &System) -> Report {
+    Simulation::new(system).expect("a possible system").run(|_| {})
+}
+
+fn rate(report: &Report) -> f64 {
+    report.workloads[0].counts.requests() as f64 / report.elapsed_s()
+}
+
+fn near(value: f64, wanted: f64, share: f64) {
+    assert!((value / wanted - 1.0).abs() <= share, "{value} where {wanted} is right");
+}
+
+#[test]
+fn a_drive_that_is_never_idle() {
+    let system = system(vec![Drives::new("d", 1, plain(10, 1))], on(Target::Drive(0), users(4, reads(4096))));
+    let report = run(&system);
+    near(rate(&report), 100.0, 0.001);
+    let drive = report.component("d").expect("the drive");
+    assert_eq!(drive.kind, Kind::Drive);
+    near(drive.utilisation(), 1.0, 1e-9);
+    near(drive.totals.queue(), 4.0, 1e-9);
+    // four users, 100 a second: Little's law
+    near(report.workloads[0].responses.mean().expect("some"), 40e6, 0.01);
+    assert_eq!(report.bottleneck().map(|c| c.name.as_str()), Some("d"));
+    assert_eq!(drive.counts.bytes_read, drive.counts.reads * 4096);
+}
+
+#[test]
+fn the_path_is_as_fast_as_its_slowest_part() {
+    // 64 KB: 4 drives of 1 ms could do 4000/s; the channel of 20 MB/s carries 305, the bus 2014, a processor at 1 ms 1000
+    let mut system = system(vec![Drives { channel: Some(0), ..Drives::new("d", 4, plain(1, 1)) }], vec![]);
+    for drive in 0..4 {
+        system.workloads.extend(on(Target::Drive(drive), users(8, reads(65_536))));
+    }
+    system.host = Host { processors: 2, interrupt: MS, ..Host::default() };
+    system.buses = vec![Bus { name: "pci".into(), rate: 132_000_000, overhead: 0 }];
+    system.controllers = vec![Controller { bus: Some(0), command: 100_000, ..Controller::new("adapter") }];
+    let channel =
+        Channel { name: "scsi".into(), controller: Some(0), rate: Some(20_000_000), overhead: 0, disconnects: true };
+    system.channels = vec![channel];
+    let report = run(&system);
+    let all: f64 = report.workloads.iter().map(|w| w.counts.requests() as f64 / report.elapsed_s()).sum();
+    near(all, 20e6 / 65_536.0, 0.005);
+    assert_eq!(report.bottleneck().map(|c| c.name.as_str()), Some("scsi"));
+    near(report.component("pci").expect("bus").utilisation(), all * 65_536.0 / 132e6, 0.01);
+    near(report.component("adapter").expect("controller").utilisation(), all * 1e-4, 0.01);
+    // two processors share an interrupt of 1 ms a request
+    near(report.component("processors").expect("processors").utilisation(), all * 1e-3 / 2.0, 0.01);
+    near(report.interrupts / report.elapsed_s(), all, 0.01);
+}
+
+#[test]
+fn programmed_transfers_cost_processors_every_byte_and_every_sector() {
+    let mut system = system(
+        vec![Drives { channel: Some(0), ..Drives::new("d", 1, plain(10, 1)) }],
+        on(Target::Drive(0), users(1, reads(65_536))),
+    );
+    system.host.interrupt = 20_000;
+    let transfer = Transfer::Pio { interrupt_blocks: 1, byte_ps: 100_000 };
+    system.controllers = vec![Controller { transfer, ..Controller::new("ide") }];
+    system.channels =
+        vec![Channel { name: "cable".into(), controller: Some(0), rate: None, overhead: 0, disconnects: false }];
+    let report = run(&system);
+    // W27: 128 interrupts of 64 KB; 10 ms + 128 x 20 us + 65536 x 0.1 us = 19.1 ms
+    near(report.interrupts / rate(&report) / report.elapsed_s(), 128.0, 0.001);
+    near(rate(&report), 1e3 / (10.0 + 2.56 + 6.5536), 0.001);
+    near(report.interrupt_ns / report.elapsed_s() / 1e9, rate(&report) * 9.1136e-3, 0.01);
+}
+
+#[test]
+fn a_small_write_to_raid_5_is_four_member_ios_in_two_turns() {
+    let drives = vec![Drives::new("d", 5, plain(10, 1))];
+    let mut system = system(drives, on(Target::Array(0), users(1, writes(4096))));
+    system.arrays = vec![Set::new("set", Level::Raid5, (0..5).collect())];
+    let report = run(&system);
+    near(rate(&report), 1.0 / 0.020, 0.001);
+    assert_eq!(report.arrays[0].counts.writes * 4, report.arrays[0].member_ios);
+    // the host computes: 2 x 4 KB folded in for each write, between reading and writing
+    system.host.xor_byte_ps = 1_000_000;
+    let slower = run(&system);
+    let xor_s = report.arrays[0].member_ios as f64; // only to see that something was written
+    assert!(xor_s > 0.0);
+    let processors = slower.component("processors").expect("processors");
+    let each = processors.totals.service_ns as f64 * 1e-9 / slower.arrays[0].counts.writes as f64;
+    near(rate(&slower), 1.0 / (0.020 + each), 0.001);
+    assert!(each >= 4096.0 * 1e-6 && each <= 4.0 * 4096.0 * 1e-6, "{each}");
+    assert!(slower.component("set parity").is_none());
+}
+
+#[test]
+fn a_controller_hides_its_members_from_the_host() {
+    let drives = vec![Drives::new("d", 5, plain(10, 1))];
+    let mut system = system(drives, on(Target::Array(0), users(1, writes(4096))));
+    system.host.interrupt = 1000;
+    system.controllers = vec![Controller { xor_byte_ps: 1_000_000, command: MS, ..Controller::new("raid") }];
+    system.arrays = vec![Set { run_by: RunBy::Controller(0), ..Set::new("set", Level::Raid5, (0..5).collect()) }];
+    let report = run(&system);
+    let parity = report.component("raid parity").expect("its engine");
+    assert!(parity.totals.service_ns > 0 && report.component("processors").expect("host").totals.service_ns > 0);
+    near(report.interrupts / report.elapsed_s(), rate(&report), 0.01);
+    near(rate(&report), 1.0 / (0.021 + 1e-6 + parity.totals.response_s()), 0.001);
+}
+
+#[test]
+fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
+    let drives = vec![Drives::new("d", 4, plain(1, 1))];
+    let mut system = system(drives, on(Target::Array(0), users(1, reads(4096))));
+    // 64 MB a member in steps of 1 MB, 10 MB/s: 6.7 s
+    let rebuild = Some(Background { step_blocks: 2048, depth: 1, rate: Some(10 << 20) });
+    let set = Set {
+        member_blocks: Some(131_072),
+        failed: vec![1],
+        spares: vec![3],
+        rebuild,
+        ..Set::new("set", Level::Raid5, vec![0, 1, 2])
+    };
+    system.arrays = vec![set];
+    let report = run(&system);
+    let background = report.arrays[0].background.expect("a rebuild");
+    assert_eq!((background.done_bytes, background.all_bytes), (64 << 20, 64 << 20));
+    near(background.ended.expect("ended") as f64, 6.4e9, 0.03);
+    assert_eq!(report.arrays[0].members, [0, 3, 2]);
+    assert_eq!(report.arrays[0].lost_blocks, 0);
+    // without a spare every third read costs two
+    system.arrays[0].spares = Vec::new();
+    let degraded = run(&system);
+    assert!(degraded.arrays[0].background.is_none());
+    let each = degraded.arrays[0].member_ios as f64 / degraded.arrays[0].counts.reads as f64;
+    near(each, 4.0 / 3.0, 0.02);
+}
+
+#[test]
+fn large_requests_are_split_and_gates_hold() {
+    let mut system = system(
+        vec![Drives { channel: Some(0), ..Drives::new("d", 1, plain(10, 4)) }],
+        on(Target::Drive(0), users(1, reads(262_144))),
+    );
+    system.controllers = vec![Controller { transfer_blocks: Some(128), ..Controller::new("adapter") }];
+    system.channels =
+        vec![Channel { name: "c".into(), controller: Some(0), rate: None, overhead: 0, disconnects: true }];
+    // four parts side by side in 10 ms
+    near(rate(&run(&system)), 100.0, 0.001);
+    system.controllers[0].outstanding = Some(2);
+    near(rate(&run(&system)), 50.0, 0.001);
+}
+
+#[test]
+fn the_file_cache_answers_what_it_holds() {
+    let asked = Asked {
+        cached: true,
+        part: diskwright_simulator::load::Part::Bytes { from: 0, bytes: 1 << 20 },
+        ..reads(4096)
+    };
+    let mut system = system(vec![Drives::new("d", 1, plain(1, 1))], on(Target::Drive(0), users(2, asked)));
+    system.host.cache = Some(CacheSpec { bytes: 4 << 20, ..CacheSpec::default() });
+    system.host.copy_byte_ps = 1_000_000;
+    system.watch.warm_up = 30 * SECOND;
+    let report = run(&system);
+    // all of 1 MB was read while it warmed up: 4 KB at 1 us a byte on one processor
+    near(rate(&report), 1e6 / 4096.0, 0.001);
+    assert_eq!(report.component("d").expect("the drive").counts.reads, 0);
+}
+
+#[test]
+fn one_seed_one_result() {
+    let mut system = system(
+        vec![Drives::new("d", 4, plain(3, 1))],
+        on(Target::Array(0), users(6, Asked { read_share: 0.6, ..reads(8192) })),
+    );
+    system.arrays = vec![Set::new("set", Level::Raid5, (0..4).collect())];
+    let text = |seed| {
+        let mut system = system.clone();
+        system.watch.seed = seed;
+        let report = run(&system);
+        format!("{:?} {:?}", report.components, report.arrays)
+    };
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+}
