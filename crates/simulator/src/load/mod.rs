@@ -9,14 +9,20 @@
 
 mod closed;
 mod course;
+mod netbench;
+mod oltp;
 mod open;
 mod operations;
 mod place;
+mod scan;
+mod slots;
+mod sort;
 mod spec;
 mod spell;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use diskwright_base::Dice;
 use thiserror::Error;
@@ -25,10 +31,15 @@ use crate::Ns;
 use crate::io::Io;
 
 pub use closed::Closed;
+pub use netbench::{Netbench, NetbenchSpec};
+pub use oltp::{Oltp, OltpSpec};
 pub use open::Open;
+pub use scan::{Scan, ScanSpec};
+pub use sort::{Region, Sort, SortSpec};
 pub use spec::{Access, Batch, Bursts, Class, ClosedSpec, LoadSpec, OpenSpec, Part, Phase, Sizes, Transfer};
 pub use spell::Spell;
 pub use tally::{Operations, Span, Totals};
+pub use trace::{Recorded, Replayed, Timing, TraceSpec};
 
 /// Why a load is asked to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +113,31 @@ pub enum Load {
     Closed(Closed),
     /// Operations that come whatever becomes of the ones before.
     Open(Open),
+    /// NetBench's disk mix.
+    Netbench(Box<Netbench>),
+    /// Decision support.
+    Scan(Box<Scan>),
+    /// Transactions.
+    Oltp(Box<Oltp>),
+    /// An external sort.
+    Sort(Box<Sort>),
+    /// A recorded stream.
+    Trace(Replayed),
+}
+
+/// The same of whichever load it is.
+macro_rules! each {
+    ($of:expr, $load:ident => $what:expr) => {
+        match $of {
+            Load::Closed($load) => $what,
+            Load::Open($load) => $what,
+            Load::Netbench($load) => $what,
+            Load::Scan($load) => $what,
+            Load::Oltp($load) => $what,
+            Load::Sort($load) => $what,
+            Load::Trace($load) => $what,
+        }
+    };
 }
 
 impl Load {
@@ -113,6 +149,11 @@ impl Load {
         Ok(match spec {
             LoadSpec::Closed(spec) => Load::Closed(Closed::new(spec, target_blocks, dice)?),
             LoadSpec::Open(spec) => Load::Open(Open::new(spec, target_blocks, dice)?),
+            LoadSpec::Netbench(spec) => Load::Netbench(Box::new(Netbench::new(spec, target_blocks, dice)?)),
+            LoadSpec::Scan(spec) => Load::Scan(Box::new(Scan::new(spec, target_blocks, dice)?)),
+            LoadSpec::Oltp(spec) => Load::Oltp(Box::new(Oltp::new(spec, target_blocks, dice)?)),
+            LoadSpec::Sort(spec) => Load::Sort(Box::new(Sort::new(spec, target_blocks)?)),
+            LoadSpec::Trace(spec) => Load::Trace(Replayed::new(spec, target_blocks)?),
         })
     }
 
@@ -121,42 +162,27 @@ impl Load {
     /// load may ask on behalf of further ones later.
     #[inline]
     pub fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
-        match self {
-            Load::Closed(load) => load.next(now, who, cause, asks),
-            Load::Open(load) => load.next(now, who, cause, asks),
-        }
+        each!(self, load => load.next(now, who, cause, asks));
     }
 
     /// How many are to be started.
     pub fn users(&self) -> u32 {
-        match self {
-            Load::Closed(load) => load.users(),
-            Load::Open(load) => load.users(),
-        }
+        each!(self, load => load.users())
     }
 
-    /// True when nothing more will be asked for and nothing is under way.
+    /// True when nobody asks for anything more (what was posted may be under way).
     pub fn finished(&self) -> bool {
-        match self {
-            Load::Closed(load) => load.finished(),
-            Load::Open(load) => load.finished(),
-        }
+        each!(self, load => load.finished())
     }
 
     /// What was done so far, one entry a class of operation.
     pub fn operations(&self) -> &[Operations] {
-        match self {
-            Load::Closed(load) => load.operations(),
-            Load::Open(load) => load.operations(),
-        }
+        each!(self, load => load.operations())
     }
 
     /// Forgets what was counted, at the end of a ramp; what is under way goes on.
+    /// A sort is one operation: it has no ramp.
     pub fn forget(&mut self) {
-        let operations = match self {
-            Load::Closed(load) => load.operations_mut(),
-            Load::Open(load) => load.operations_mut(),
-        };
-        operations.iter_mut().for_each(Operations::forget);
+        each!(self, load => load.operations_mut()).iter_mut().for_each(Operations::forget);
     }
 }

@@ -6,6 +6,7 @@ use diskwright_base::Dice;
 use crate::Ns;
 use crate::load::course::Course;
 use crate::load::operations::{Book, Flight, Turn};
+use crate::load::slots::Slots;
 use crate::load::{Ask, Batch, Bursts, Cause, LoadError, OpenSpec, Operations, Spell};
 
 /// Who watches for arrivals; operations come behind.
@@ -24,9 +25,7 @@ pub struct Open {
     burst_left: f64,
     book: Book,
     course: Course,
-    slots: Vec<Flight>,
-    free: Vec<u32>,
-    most: u32,
+    under_way: Slots<Flight>,
     /// The part of a nanosecond that the last arrival came too early.
     early: f64,
     /// Operations that may still come.
@@ -71,9 +70,7 @@ impl Open {
             burst_left,
             book: Book::new(&spec.classes, target_blocks, 1)?,
             course: Course::new(&spec.phases, &weights)?,
-            slots: Vec::new(),
-            free: Vec::new(),
-            most: spec.most_outstanding,
+            under_way: Slots::new(spec.most_outstanding),
             early: 0.0,
             left: spec.most_operations.unwrap_or(u64::MAX),
             over: false,
@@ -90,9 +87,9 @@ impl Open {
             self.await_next(now, asks);
             return;
         }
-        let Some(flight) = self.slots.get_mut(who as usize - 1) else { return };
+        let Some(flight) = self.under_way.get(who) else { return };
         if self.book.go_on(flight, Turn { at: now, who, user: 0 }, &mut self.dice, asks) {
-            self.free.push(who);
+            self.under_way.give(who);
         }
     }
 
@@ -105,25 +102,16 @@ impl Open {
         for _ in 0..u64::from(size).min(self.left) {
             self.left -= 1;
             let class = self.course.class(now, &mut self.dice);
-            let Some(who) = self.place() else {
+            let Some(who) = self.under_way.take() else {
                 self.book.lost(class);
                 continue;
             };
             let turn = Turn { at: now, who, user: 0 };
-            self.slots[who as usize - 1] = self.book.begin(class, turn, &mut self.dice, asks);
+            let flight = self.book.begin(class, turn, &mut self.dice, asks);
+            if let Some(place) = self.under_way.get(who) {
+                *place = flight;
+            }
         }
-    }
-
-    /// A place among those under way; `None` where there are too many.
-    #[inline]
-    fn place(&mut self) -> Option<u32> {
-        self.free.pop().or_else(|| {
-            let places = self.slots.len() as u32;
-            (places < self.most).then(|| {
-                self.slots.push(Flight::default());
-                places + 1
-            })
-        })
     }
 
     #[inline]
@@ -158,7 +146,7 @@ impl Open {
     }
 
     pub(super) fn finished(&self) -> bool {
-        self.over && self.free.len() == self.slots.len()
+        self.over && self.under_way.is_empty()
     }
 
     pub(super) fn operations(&self) -> &[Operations] {

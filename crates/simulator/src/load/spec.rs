@@ -1,7 +1,7 @@
 //! What can be asked for, as plain data.
 
 use crate::Ns;
-use crate::load::Spell;
+use crate::load::{NetbenchSpec, OltpSpec, ScanSpec, SortSpec, Spell, TraceSpec};
 
 /// A load.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +10,16 @@ pub enum LoadSpec {
     Closed(ClosedSpec),
     /// Arrivals that do not.
     Open(OpenSpec),
+    /// NetBench's disk mix.
+    Netbench(NetbenchSpec),
+    /// Decision support on SQL Server.
+    Scan(ScanSpec),
+    /// Transactions on SQL Server.
+    Oltp(OltpSpec),
+    /// An external sort.
+    Sort(SortSpec),
+    /// A recorded stream of requests.
+    Trace(TraceSpec),
 }
 
 /// Users who ask, wait for the answer, think and ask again.

@@ -1,6 +1,8 @@
 //! Loads driven by the plainest of systems: every request takes as long as the
 //! test says, and nothing ever waits.
 
+mod published;
+
 use super::*;
 use crate::events::Events;
 

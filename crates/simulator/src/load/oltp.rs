@@ -1,0 +1,378 @@
+//! Transactions on SQL Server: users read pages at random, most of them from
+//! the buffer cache, change some and commit; a log writer writes the commits of
+//! all in order, a lazy writer the dirty pages that must give way, a checkpoint
+//! from time to time all of them.
+//!
+//! Pages are 8 KB, read and written one by one by worker threads, lazy writer and
+//! checkpoint (document 004; Microsoft, SQL Server 7.0 performance tuning, MSDN
+//! Library of April 2000). Log records go sequentially, whole sectors up to 60 KB
+//! at a time (Microsoft, TechEd 2006 DAT334, as quoted at
+//! prodata.ie/2010/08/08/sql-io-characteristics; that table has data pages written
+//! up to 256 KB together, which `most_write_bytes` allows for later versions).
+//! Writes of a checkpoint outstanding: "max async I/O", 32 (document 004).
+
+mod dirty;
+
+use diskwright_base::Dice;
+
+use crate::Ns;
+use crate::io::{BLOCK_BYTES, Io};
+use crate::load::place::{Places, stretch};
+use crate::load::sort::Region;
+use crate::load::tally::Operations;
+use crate::load::{Access, Ask, Cause, LoadError, Part, Spell};
+
+use dirty::Dirty;
+
+/// Bytes and blocks of a page.
+const PAGE_BYTES: u64 = 8192;
+const PAGE: u64 = PAGE_BYTES / BLOCK_BYTES;
+const MOST_USERS: u32 = 1 << 20;
+/// Largest database, pages (4 TiB): a bit each.
+const MOST_PAGES: u64 = 1 << 29;
+const TRANSACTION: usize = 0;
+const CHECKPOINT: usize = 1;
+
+/// Users who make transactions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OltpSpec {
+    /// How many.
+    pub users: u32,
+    /// Between an answer and the next transaction.
+    pub think: Spell,
+    /// The database.
+    pub data: Region,
+    /// Which of its pages are wanted.
+    pub access: Access,
+    /// Pages a transaction needs, one after another.
+    pub pages: u32,
+    /// Share of them found in the buffer cache.
+    pub hit_share: f64,
+    /// How many of them it changes.
+    pub changed: u32,
+    /// Pages of the buffer cache.
+    pub buffers: u64,
+    /// Processor time for each page.
+    pub compute: Spell,
+    /// The log, written from its start round and round.
+    pub log: Region,
+    /// Log of a transaction that changes something, bytes.
+    pub log_bytes: u64,
+    /// Most of a log write, bytes.
+    pub most_log_bytes: u64,
+    /// From one checkpoint's end to the next one, s; none where 0.
+    pub checkpoint_s: f64,
+    /// Most writes outstanding of a checkpoint, and of the lazy writer.
+    pub most_outstanding: u32,
+    /// Neighbouring dirty pages are written together up to so much, bytes.
+    pub most_write_bytes: u64,
+    /// Ends when so many transactions were begun.
+    pub most_operations: Option<u64>,
+}
+
+impl Default for OltpSpec {
+    /// One user of ten pages, nine of ten in the cache, two changed; data and log on the first target.
+    fn default() -> OltpSpec {
+        OltpSpec {
+            users: 1,
+            think: Spell::NONE,
+            data: Region { target: 0, part: Part::Share { from: 0.0, to: 0.9 } },
+            access: Access::Uniform,
+            pages: 10,
+            hit_share: 0.9,
+            changed: 2,
+            buffers: 8192,
+            compute: Spell::NONE,
+            log: Region { target: 0, part: Part::Share { from: 0.9, to: 1.0 } },
+            log_bytes: 1024,
+            most_log_bytes: 61_440,
+            checkpoint_s: 60.0,
+            most_outstanding: 32,
+            most_write_bytes: PAGE_BYTES,
+            most_operations: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct User {
+    began: Ns,
+    /// Pages still to come; those of them to change.
+    pages: u32,
+    changes: u32,
+    /// It waits for the log.
+    commits: bool,
+}
+
+/// Transactions in progress. `who`: users, then the log, the checkpoint's clock,
+/// its writes, and the lazy writer's.
+#[derive(Clone, Debug)]
+pub struct Oltp {
+    spec: OltpSpec,
+    places: Places,
+    data_first: u64,
+    log_first: u64,
+    log_blocks: u64,
+    log_next: u64,
+    dirty: Dirty,
+    users: Vec<User>,
+    /// Whose log waits, and whose is being written.
+    committing: Vec<u32>,
+    written: Vec<u32>,
+    log_busy: bool,
+    /// Where the checkpoint is, and its writes outstanding.
+    sweep: Option<u64>,
+    sweep_out: u32,
+    sweep_began: Ns,
+    lazy_out: u32,
+    operations: Vec<Operations>,
+    over: u32,
+    left: u64,
+    dice: Dice,
+}
+
+impl Oltp {
+    pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], dice: Dice) -> Result<Oltp, LoadError> {
+        check(spec)?;
+        let room = |region: &Region, item: &str| {
+            let room = target_blocks.get(usize::from(region.target)).ok_or_else(|| {
+                let why = format!("target {} of {}; they count from 0", region.target, target_blocks.len());
+                LoadError::new(item, why)
+            })?;
+            stretch(&region.part, *room)
+        };
+        let (data_first, data_blocks) = room(&spec.data, "data")?;
+        let (log_first, log_blocks) = room(&spec.log, "log")?;
+        let pages = data_blocks / PAGE;
+        if !(1..=MOST_PAGES).contains(&pages) {
+            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; 1 to {MOST_PAGES}")));
+        }
+        if log_blocks * BLOCK_BYTES < spec.most_log_bytes {
+            return Err(LoadError::new("log", "is to hold the longest log write"));
+        }
+        Ok(Oltp {
+            places: Places::new(&spec.access, (data_first, pages * PAGE), PAGE, PAGE, spec.users)?,
+            data_first,
+            log_first,
+            log_blocks,
+            log_next: 0,
+            dirty: Dirty::new(pages),
+            users: vec![User::default(); spec.users as usize],
+            committing: Vec::with_capacity(spec.users as usize),
+            written: Vec::with_capacity(spec.users as usize),
+            log_busy: false,
+            sweep: None,
+            sweep_out: 0,
+            sweep_began: 0,
+            lazy_out: 0,
+            operations: ["transaction", "checkpoint"].map(Operations::new).into(),
+            over: 0,
+            left: spec.most_operations.unwrap_or(u64::MAX),
+            spec: spec.clone(),
+            dice,
+        })
+    }
+
+    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+        match who.checked_sub(self.spec.users) {
+            None if cause == Cause::Start => {
+                self.begin(now, who, asks);
+                if who == 0 && self.spec.checkpoint_s > 0.0 {
+                    self.await_checkpoint(now, asks);
+                }
+            }
+            None => self.go_on(now, who, asks),
+            Some(0) => self.log_written(now, asks),
+            Some(1) => self.checkpoint(now, asks),
+            Some(2) => {
+                self.sweep_out -= 1;
+                self.sweep(now, asks);
+            }
+            Some(_) => self.lazy_out -= 1,
+        }
+    }
+
+    fn begin(&mut self, now: Ns, who: u32, asks: &mut Vec<Ask>) {
+        if self.left == 0 {
+            self.over += 1;
+            return;
+        }
+        self.left -= 1;
+        let at = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
+        self.operations[TRANSACTION].totals.begun += 1;
+        self.users[who as usize] =
+            User { began: at, pages: self.spec.pages, changes: self.spec.changed, commits: false };
+        self.page(at, who, asks);
+    }
+
+    /// Needs its next page.
+    fn page(&mut self, at: Ns, who: u32, asks: &mut Vec<Ask>) {
+        let first = self.places.draw(who, PAGE, &mut self.dice);
+        let page = (first - self.data_first) / PAGE;
+        let user = &mut self.users[who as usize];
+        // which of the pages are changed is chance: so many of those to come
+        if self.dice.below(u64::from(user.pages)) < u64::from(user.changes) {
+            user.changes -= 1;
+            self.dirty.set(page);
+        }
+        user.pages -= 1;
+        let compute = self.spec.compute.draw_ns(&mut self.dice);
+        if self.dice.chance(self.spec.hit_share) {
+            asks.push(Ask::processor(at, who, compute));
+            return;
+        }
+        self.count(TRANSACTION, PAGE);
+        asks.push(Ask { compute, ..Ask::request(at, who, self.spec.data.target, Io::read(first, PAGE as u32)) });
+        self.give_way(at, asks);
+    }
+
+    /// A page gives way to the one that is read; where it is dirty, it is written.
+    fn give_way(&mut self, at: Ns, asks: &mut Vec<Ask>) {
+        let share = self.dirty.count() as f64 / self.spec.buffers as f64;
+        if !self.dice.chance(share) || self.lazy_out >= self.spec.most_outstanding {
+            return;
+        }
+        let from = self.dice.below(self.dirty.pages());
+        let Some(page) = self.dirty.next(from).or_else(|| self.dirty.next(0)) else { return };
+        self.dirty.clear(page);
+        self.lazy_out += 1;
+        self.count(TRANSACTION, PAGE);
+        let io = Io::write(self.data_first + page * PAGE, PAGE as u32);
+        asks.push(Ask::request(at, self.spec.users + 3, self.spec.data.target, io));
+    }
+
+    fn go_on(&mut self, now: Ns, who: u32, asks: &mut Vec<Ask>) {
+        let user = &mut self.users[who as usize];
+        if user.pages > 0 {
+            self.page(now, who, asks);
+        } else if self.spec.changed > 0 && !user.commits {
+            user.commits = true;
+            self.committing.push(who);
+            self.log(now, asks);
+        } else {
+            self.operations[TRANSACTION].done(user.began, now);
+            self.begin(now, who, asks);
+        }
+    }
+
+    /// Writes the log of all who wait, as far as one write holds it.
+    fn log(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        if self.log_busy || self.committing.is_empty() {
+            return;
+        }
+        let fit = (self.spec.most_log_bytes / self.spec.log_bytes).max(1) as usize;
+        let now_written = fit.min(self.committing.len());
+        self.written.extend(self.committing.drain(..now_written));
+        let bytes = self.written.len() as u64 * self.spec.log_bytes;
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        if self.log_next + blocks > self.log_blocks {
+            self.log_next = 0;
+        }
+        let io = Io::write(self.log_first + self.log_next, blocks as u32);
+        self.log_next += blocks;
+        self.log_busy = true;
+        self.count(TRANSACTION, blocks);
+        asks.push(Ask::request(now, self.spec.users, self.spec.log.target, io));
+    }
+
+    fn log_written(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        self.log_busy = false;
+        let mut written = std::mem::take(&mut self.written);
+        for who in written.drain(..) {
+            self.go_on(now, who, asks);
+        }
+        self.written = written;
+        self.log(now, asks);
+    }
+
+    fn await_checkpoint(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        let wait = super::spell::ns(self.spec.checkpoint_s);
+        if !self.finished() {
+            asks.push(Ask::alarm(now.saturating_add(wait), self.spec.users + 1));
+        }
+    }
+
+    fn checkpoint(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        (self.sweep, self.sweep_began) = (Some(0), now);
+        self.operations[CHECKPOINT].totals.begun += 1;
+        self.sweep(now, asks);
+    }
+
+    /// Goes on writing dirty pages in the order in which they lie.
+    fn sweep(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+        let Some(mut from) = self.sweep else { return };
+        while self.sweep_out < self.spec.most_outstanding {
+            let Some(page) = self.dirty.next(from) else {
+                if self.sweep_out == 0 {
+                    self.sweep = None;
+                    self.operations[CHECKPOINT].done(self.sweep_began, now);
+                    self.await_checkpoint(now, asks);
+                } else {
+                    self.sweep = Some(self.dirty.pages());
+                }
+                return;
+            };
+            let most = self.spec.most_write_bytes / PAGE_BYTES;
+            let mut end = page;
+            while end - page < most && self.dirty.is(end) {
+                self.dirty.clear(end);
+                end += 1;
+            }
+            from = end;
+            self.sweep_out += 1;
+            let blocks = (end - page) * PAGE;
+            self.count(CHECKPOINT, blocks);
+            let io = Io::write(self.data_first + page * PAGE, blocks as u32);
+            asks.push(Ask::request(now, self.spec.users + 2, self.spec.data.target, io));
+        }
+        self.sweep = Some(from);
+    }
+
+    fn count(&mut self, class: usize, blocks: u64) {
+        let totals = &mut self.operations[class].totals;
+        totals.requests += 1;
+        totals.bytes += blocks * BLOCK_BYTES;
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        self.spec.users
+    }
+
+    pub(super) fn finished(&self) -> bool {
+        self.over == self.spec.users
+    }
+
+    pub(super) fn operations(&self) -> &[Operations] {
+        &self.operations
+    }
+
+    pub(super) fn operations_mut(&mut self) -> &mut [Operations] {
+        &mut self.operations
+    }
+}
+
+fn check(spec: &OltpSpec) -> Result<(), LoadError> {
+    let numbers = [
+        ("users", u64::from(spec.users), 1, u64::from(MOST_USERS)),
+        ("pages", u64::from(spec.pages), 1, 1 << 20),
+        ("changed", u64::from(spec.changed), 0, u64::from(spec.pages)),
+        ("buffers", spec.buffers, 1, 1 << 40),
+        ("log_bytes", spec.log_bytes, 1, spec.most_log_bytes),
+        ("most_log_bytes", spec.most_log_bytes, BLOCK_BYTES, 1 << 30),
+        ("most_outstanding", u64::from(spec.most_outstanding), 1, 1 << 20),
+        ("most_write_bytes", spec.most_write_bytes, PAGE_BYTES, 1 << 30),
+    ];
+    for (item, number, least, most) in numbers {
+        if !(least..=most).contains(&number) {
+            return Err(LoadError::new(item, format!("{number}; {least} to {most}")));
+        }
+    }
+    if !(0.0..=1.0).contains(&spec.hit_share) {
+        return Err(LoadError::new("hit_share", format!("{} is no share: 0 to 1", spec.hit_share)));
+    }
+    if !(0.0..=1e9).contains(&spec.checkpoint_s) {
+        return Err(LoadError::new("checkpoint_s", "0 to 1e9 s; 0 is none"));
+    }
+    spec.think.check("think")?;
+    spec.compute.check("compute")
+}

@@ -1,0 +1,260 @@
+//! What a sort will read and write: its runs, its passes, and where each lies.
+
+use crate::io::BLOCK_BYTES;
+use crate::load::netbench::coprime;
+use crate::load::place::stretch;
+use crate::load::{LoadError, SortSpec};
+
+/// Most runs: their places are kept in memory.
+const MOST_RUNS: u64 = 1 << 20;
+
+/// Sizes and places, blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// All data, and of each run but the last.
+    blocks: u64,
+    run: u64,
+    pub(super) runs: u64,
+    /// Runs merged at a time.
+    pub(super) fan_in: u64,
+    pub(super) io_blocks: u64,
+    merge_blocks: u64,
+    records_a_block: f64,
+    pub(super) input: u64,
+    pub(super) work: u64,
+    pub(super) output: u64,
+}
+
+impl Plan {
+    pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<Plan, LoadError> {
+        check(spec)?;
+        let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
+        let io_blocks = spec.io_bytes / BLOCK_BYTES;
+        // document 000: (keys + record) x 1.1 x records
+        let each = (spec.record_bytes + spec.key_bytes) as f64 * spec.memory_factor;
+        let held = (spec.memory_bytes as f64 / each * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
+        let run = if held >= blocks { blocks } else { held / io_blocks * io_blocks };
+        if run == 0 {
+            let why = format!("{} bytes do not hold one request of {} with its keys", spec.memory_bytes, spec.io_bytes);
+            return Err(LoadError::new("memory_bytes", why));
+        }
+        let runs = blocks.div_ceil(run);
+        if runs > MOST_RUNS {
+            return Err(LoadError::new("memory_bytes", format!("{runs} runs; at most {MOST_RUNS}")));
+        }
+        // one buffer is for what is written
+        let fan_in = (spec.memory_bytes / spec.merge_bytes).saturating_sub(1);
+        if runs > 1 && fan_in < 2 {
+            let why = format!(
+                "a merge needs memory for three requests of {}: two that are read, one written",
+                spec.merge_bytes
+            );
+            return Err(LoadError::new("merge_bytes", why));
+        }
+        let place = |region: &super::Region, needed: u64, item: &str| {
+            let room = target_blocks.get(usize::from(region.target));
+            let room = *room.ok_or_else(|| {
+                let why = format!("target {} of {}; they count from 0", region.target, target_blocks.len());
+                LoadError::new(item, why)
+            })?;
+            let (first, has) = stretch(&region.part, room)?;
+            let why = || LoadError::new(item, format!("{needed} blocks are needed, the part has {has}"));
+            if has < needed { Err(why()) } else { Ok(first) }
+        };
+        let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
+        Ok(Plan {
+            blocks,
+            run,
+            runs,
+            fan_in,
+            io_blocks,
+            merge_blocks: spec.merge_bytes / BLOCK_BYTES,
+            records_a_block: BLOCK_BYTES as f64 / spec.record_bytes as f64,
+            input: place(&spec.input, blocks, "input")?,
+            work: place(&spec.work, blocks * regions, "work")?,
+            output: place(&spec.output, blocks, "output")?,
+        })
+    }
+
+    /// True where no run is written.
+    pub(super) fn in_memory(&self) -> bool {
+        self.runs == 1
+    }
+
+    /// Where a run begins in the data.
+    pub(super) fn run_first(&self, run: u64) -> u64 {
+        run * self.run
+    }
+
+    /// How long a run is.
+    pub(super) fn run_blocks(&self, run: u64) -> u64 {
+        self.run.min(self.blocks - self.run_first(run))
+    }
+
+    /// Records in so many blocks.
+    pub(super) fn records(&self, blocks: u64) -> f64 {
+        blocks as f64 * self.records_a_block
+    }
+}
+
+fn check(spec: &SortSpec) -> Result<(), LoadError> {
+    let sizes = [
+        ("data_bytes", spec.data_bytes, 1 << 50),
+        ("record_bytes", spec.record_bytes, 1 << 30),
+        ("memory_bytes", spec.memory_bytes, 1 << 50),
+        ("io_bytes", spec.io_bytes, 1 << 30),
+        ("merge_bytes", spec.merge_bytes, 1 << 30),
+    ];
+    for (item, bytes, most) in sizes {
+        if !(1..=most).contains(&bytes) {
+            return Err(LoadError::new(item, format!("{bytes} bytes; 1 to {most}")));
+        }
+    }
+    for (item, bytes) in [("io_bytes", spec.io_bytes), ("merge_bytes", spec.merge_bytes)] {
+        if !bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(LoadError::new(item, format!("{bytes} bytes: whole blocks of 512")));
+        }
+    }
+    if spec.key_bytes > 1 << 30 {
+        return Err(LoadError::new("key_bytes", "up to 1 GiB"));
+    }
+    if !(0.1..=100.0).contains(&spec.memory_factor) {
+        return Err(LoadError::new("memory_factor", "a factor from 0.1 to 100"));
+    }
+    for (item, seconds) in [("compare_s", spec.compare_s), ("record_s", spec.record_s)] {
+        if !(0.0..=1.0).contains(&seconds) {
+            return Err(LoadError::new(item, "0 to 1 s"));
+        }
+    }
+    for (item, number) in [("processors", spec.processors), ("window", spec.window)] {
+        if !(1..=1024).contains(&number) {
+            return Err(LoadError::new(item, "1 to 1024"));
+        }
+    }
+    Ok(())
+}
+
+/// A run that waits to be merged: where it begins in the data, how long it is,
+/// in which half of the work area, and how much of it was read.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u64,
+    blocks: u64,
+    half: u64,
+    read: u64,
+}
+
+/// Merging, group by group and pass by pass.
+#[derive(Clone, Debug)]
+pub(super) struct Merge {
+    runs: Vec<Run>,
+    /// What this pass has made so far.
+    made: Vec<Run>,
+    /// Runs of this pass that were merged before, and how many are merged now.
+    group: usize,
+    width: usize,
+    /// Blocks of the group read and written, and of all of it.
+    read: u64,
+    written: u64,
+    all: u64,
+    /// Whose turn it is: runs come in turns, in an order that is dealt out anew each round.
+    turn: u64,
+    last_pass: bool,
+}
+
+impl Merge {
+    /// The first pass.
+    pub(super) fn first(plan: &Plan) -> Merge {
+        let run = |number| Run { first: plan.run_first(number), blocks: plan.run_blocks(number), half: 0, read: 0 };
+        let mut merge = Merge {
+            runs: (0..plan.runs).map(run).collect(),
+            made: Vec::new(),
+            group: 0,
+            width: 0,
+            read: 0,
+            written: 0,
+            all: 0,
+            turn: 0,
+            last_pass: plan.runs <= plan.fan_in,
+        };
+        merge.open_group(plan);
+        merge
+    }
+
+    fn open_group(&mut self, plan: &Plan) {
+        let left = self.runs.len() - self.group;
+        self.width = left.min(plan.fan_in as usize);
+        let runs = &self.runs[self.group..self.group + self.width];
+        self.all = runs.iter().map(|run| run.blocks).sum();
+        (self.read, self.written, self.turn) = (0, 0, 0);
+    }
+
+    pub(super) fn all_read(&self) -> bool {
+        self.read == self.all
+    }
+
+    /// Runs merged at this time.
+    pub(super) fn fan_in(&self) -> u32 {
+        self.width as u32
+    }
+
+    /// The next request to read: first block and length.
+    pub(super) fn place_read(&mut self, plan: &Plan) -> (u64, u32) {
+        let width = self.width as u64;
+        loop {
+            // each round another order: a step that reaches all, from another start
+            let (round, place) = (self.turn / width, self.turn % width);
+            let at = (place * coprime(width) + round * 7) % width;
+            self.turn += 1;
+            let run = &mut self.runs[self.group + at as usize];
+            let left = run.blocks - run.read;
+            if left > 0 {
+                let blocks = left.min(plan.merge_blocks);
+                let first = plan.work + run.half * plan.blocks + run.first + run.read;
+                run.read += blocks;
+                self.read += blocks;
+                return (first, blocks as u32);
+            }
+        }
+    }
+
+    /// Where the next blocks are written: target and first block.
+    pub(super) fn place_written(&mut self, plan: &Plan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
+        let run = self.runs[self.group];
+        let at = run.first + self.written;
+        self.written += blocks;
+        match self.last_pass {
+            true => (spec.output.target, plan.output + at),
+            false => (spec.work.target, plan.work + (1 - run.half) * plan.blocks + at),
+        }
+    }
+
+    /// Goes on to the next group of this pass; false where there is none.
+    pub(super) fn next_group(&mut self, plan: &Plan) -> bool {
+        let first = self.runs[self.group];
+        self.made.push(Run { first: first.first, blocks: self.all, half: 1 - first.half, read: 0 });
+        self.group += self.width;
+        // a run that is left alone stays where it is
+        if self.runs.len() - self.group == 1 {
+            self.made.push(self.runs[self.group]);
+            self.group += 1;
+        }
+        if self.group == self.runs.len() {
+            return false;
+        }
+        self.open_group(plan);
+        true
+    }
+
+    /// Goes on to the next pass; false where all is merged.
+    pub(super) fn next_pass(&mut self, plan: &Plan) -> bool {
+        if self.last_pass {
+            return false;
+        }
+        self.runs = std::mem::take(&mut self.made);
+        self.group = 0;
+        self.last_pass = self.runs.len() as u64 <= plan.fan_in;
+        self.open_group(plan);
+        true
+    }
+}
