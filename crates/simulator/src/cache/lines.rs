@@ -221,7 +221,7 @@ mod tests {
         let (mut lines, mut model) = (Lines::new(50), Vec::<u64>::new());
         let mut dice = Dice::new(4, 4);
         for _ in 0..20_000 {
-            let number = dice.below(90) << dice.below(2) * 40;
+            let number = dice.below(90) << (dice.below(2) * 40);
             let at = lines.find(number);
             let known = model.iter().position(|n| *n == number);
             assert_eq!(at != NONE, known.is_some());
