@@ -56,6 +56,21 @@ fn a_replay_keeps_the_contract() {
 }
 
 #[test]
+fn a_replay_is_drawn() {
+    let folder = folder("pictures");
+    let trace = trace(&folder);
+    let (svg, html) = (folder.join("a.svg").display().to_string(), folder.join("a.html").display().to_string());
+    let output = simulate(&["--replay", &trace, "--drive", DRIVE, "--svg", &svg, "--html", &html]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (svg, html) = (fs::read_to_string(svg).expect("written"), fs::read_to_string(html).expect("written"));
+    for picture in [&svg, &html] {
+        assert!(picture.contains("Share of requests by response time"), "{picture}");
+        assert!(picture.contains(">measured<") && picture.contains(">predicted<"), "{picture}");
+    }
+    assert!(svg.starts_with("<svg ") && html.starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
 fn errors_name_file_and_line() {
     let folder = folder("errors");
     let trace = trace(&folder);

@@ -1,13 +1,14 @@
 //! `simulate --replay TRACE --drive FILE`: replays a measured trace on a
 //! described drive, and says how far the prediction is from what was measured.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::Args;
-use diskwright_base::units::{display, parse_size};
+use diskwright_base::units::display;
 use diskwright_base::{Operation, Request};
+use diskwright_report::curves::{Axis, Curve, Curves, Point, Scale};
+use diskwright_report::sheet::{Rows, Section, Sheet};
 use diskwright_report::{Align, Style, Table};
 use diskwright_simulator::Ns;
 use diskwright_simulator::diskspecs::{self, Diskspecs};
@@ -16,25 +17,8 @@ use diskwright_simulator::io::{BLOCK_BYTES, Io};
 use diskwright_simulator::replay::{Measured, Part, Replay, block_time};
 use serde_json::{Value, json};
 
-use super::{Failure, output};
-
-/// Arguments of `simulate`.
-#[derive(Args)]
-pub struct Arguments {
-    /// Replay a trace of measured response times, one request at a time
-    #[arg(long, value_name = "TRACE", requires = "drive")]
-    replay: PathBuf,
-    /// The drive: a `.diskspecs` or `.parv` file of DiskSim
-    #[arg(long, value_name = "FILE")]
-    drive: PathBuf,
-    /// Bytes a second of the channel (10MB), where the drive's file tells none; otherwise it is taken
-    /// from the hits in the trace
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
-    channel: Option<u64>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+use super::{Arguments, text};
+use crate::commands::{Failure, output};
 
 /// Shares of a distribution that are told.
 const SHARES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
@@ -55,6 +39,9 @@ struct Outcome {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = replay(arguments)?;
+    let title = format!("{} on {}", outcome.trace, outcome.drive);
+    let charts = [distributions(&outcome.replay)];
+    arguments.pictures.write(&title, &charts, || sheet(&outcome, &title, charts.to_vec()))?;
     if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
 }
 
@@ -110,11 +97,6 @@ fn replay(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 fn model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure> {
     Ok(Arc::new(Model::new(spec)?))
-}
-
-/// Text of a file that may be of any bytes.
-fn text(path: &Path) -> Result<String, String> {
-    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
 }
 
 fn read_drive(path: &Path) -> Result<Diskspecs, Failure> {
@@ -287,6 +269,62 @@ fn screen(outcome: &Outcome, style: &Style) -> String {
     }
     let rate = requests as f64 / outcome.wall_s.max(1e-9);
     out + &format!("replayed in {}, {}\n", display(outcome.wall_s, "s"), display(rate, "per_s"))
+}
+
+/// Points of a drawn distribution.
+const POINTS: usize = 240;
+
+/// The two cumulative distributions, measured and predicted.
+fn distributions(replay: &Replay) -> Curves {
+    let line = |name: &str, times: &[Ns]| {
+        let sorted = sorted(times);
+        let point = |n: usize| {
+            let share = n as f64 / POINTS as f64;
+            Point { x: quantile(&sorted, share), y: share, interval: None }
+        };
+        // the last few are so far apart that they would press the rest flat
+        Curve { name: name.to_owned(), points: (0..POINTS).map(point).collect() }
+    };
+    let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: Scale::Linear };
+    Curves {
+        title: "Share of requests by response time".into(),
+        x: axis("Response time", "s"),
+        y: axis("Share of requests that are quicker", "fraction"),
+        lines: vec![line("measured", &replay.measured), line("predicted", &replay.predicted)],
+    }
+}
+
+/// The page on a replay.
+fn sheet(outcome: &Outcome, title: &str, charts: Vec<Curves>) -> Sheet {
+    let replay = &outcome.replay;
+    let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
+    let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
+    let lead = format!(
+        "{} requests: measured {} in the mean, predicted {}; the distributions are {} apart, {} of the mean.",
+        replay.predicted.len(),
+        seconds(replay.measured_mean_s()),
+        seconds(replay.predicted_mean_s()),
+        seconds(replay.demerit_s()),
+        display(share, "fraction")
+    );
+    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    let row = |share: &f64| {
+        let of = |times: &[Ns]| display(quantile(times, *share), "s");
+        vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
+    };
+    let titles = ["are quicker than", "measured", "predicted"].map(str::to_owned).to_vec();
+    let quantiles = Rows { titles, rows: SHARES.iter().map(row).collect() };
+    let distributions =
+        Section { title: "Distributions".into(), charts, tables: vec![quantiles], ..Section::default() };
+    let words = std::iter::once(spent(replay, replay.predicted.len() as u64)).chain(outcome.notes.iter().cloned());
+    let facts = Section { title: "What it rests on".into(), words: words.collect(), ..Section::default() };
+    Sheet {
+        title: title.to_owned(),
+        made: "Replayed by the simulator".into(),
+        lead: vec![lead],
+        sections: vec![distributions, facts],
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
 }
 
 fn hit_words(hit: Hit) -> &'static str {

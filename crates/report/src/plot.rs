@@ -1,0 +1,163 @@
+//! Charts of one quantity over another in the terminal: the same [`Curves`]
+//! that [`crate::curves`] draws as SVG, each line in signs of its own.
+
+use crate::axis;
+use crate::curves::{Curves, Point, Scale};
+use crate::style::{Ink, Style};
+use crate::text;
+
+/// Lines that are told apart.
+const LINES: usize = 6;
+const SIGNS: [&str; LINES] = ["•", "×", "+", "◦", "▪", "△"];
+const LETTERS: [&str; LINES] = ["*", "x", "+", "o", "#", "^"];
+
+/// The ends of an axis.
+struct Ends {
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+impl Ends {
+    /// Of values; logarithmic only where all are above nothing.
+    fn of(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> Option<Ends> {
+        let low = values.clone().fold(f64::INFINITY, f64::min);
+        let high = values.fold(f64::NEG_INFINITY, f64::max);
+        let scale = if scale == Scale::Log && low > 0.0 { Scale::Log } else { Scale::Linear };
+        (low <= high && low.is_finite() && high.is_finite()).then_some(Ends { scale, low, high })
+    }
+
+    /// Place from 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        let even = |v: f64| if self.scale == Scale::Log { v.ln() } else { v };
+        let share = (even(value) - even(self.low)) / (even(self.high) - even(self.low));
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
+    }
+}
+
+/// The chart in `rows` rows of plot, with axes and a legend. Empty where
+/// nothing of it can be drawn.
+pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
+    let lines: Vec<Vec<Point>> = chart.lines.iter().take(LINES).map(|line| drawn(&line.points)).collect();
+    let points = || lines.iter().flatten();
+    let Some(x) = Ends::of(chart.x.scale, points().map(|p| p.x)) else { return String::new() };
+    let (low, high) = points().fold((f64::MAX, f64::MIN), |(a, b), p| (a.min(p.y), b.max(p.y)));
+    let values = axis::value_axis(low, high, &chart.y.unit, (rows / 2).clamp(2, 6));
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
+    let y = Ends { scale: Scale::Linear, low: *first, high: *last };
+    let labels: Vec<String> = values.iter().map(|v| style.clean(&axis::label(*v, &chart.y.unit))).collect();
+    let gutter = labels.iter().map(|l| text::width(l)).max().unwrap_or(0);
+    let (width, rows) = (style.width.saturating_sub(gutter + 4).max(10), rows.max(3));
+    let grid = grid(&lines, &x, &y, width, rows);
+    let mut out = style.paint(Ink::Bold, &text::cut(&style.clean(&chart.title), style.width, "")) + "\n";
+    for (row, cells) in grid.iter().enumerate() {
+        let at = |v: f64| ((1.0 - y.share(v)) * (rows - 1) as f64).round() as usize;
+        let label = values.iter().rposition(|v| at(*v) == row).map_or("", |n| labels[n].as_str());
+        let stroke = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
+        let left = format!("{} {stroke}", text::right(label, gutter));
+        out += &format!("{}{}\n", style.paint(Ink::Dim, &left), painted(cells, style));
+    }
+    let margin = " ".repeat(gutter + 1);
+    let base = format!("{margin}{}{}", style.glyph("└", "+"), style.glyph("─", "-").repeat(width));
+    out += &format!("{}\n{margin} {}\n", style.paint(Ink::Dim, &base), foot(chart, &x, width, style));
+    out + &legend(chart, lines.len(), style)
+}
+
+/// Points that have a place.
+fn drawn(points: &[Point]) -> Vec<Point> {
+    points.iter().copied().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
+}
+
+/// Which line each cell shows: its points and, between them, the straight way;
+/// the first line is drawn last, over the others.
+fn grid(lines: &[Vec<Point>], x: &Ends, y: &Ends, width: usize, rows: usize) -> Vec<Vec<Option<usize>>> {
+    let mut grid = vec![vec![None; width]; rows];
+    let column = |p: &Point| (x.share(p.x) * (width - 1) as f64).round() as usize;
+    let height = |share: f64| ((1.0 - share) * (rows - 1) as f64).round() as usize;
+    for (number, points) in lines.iter().enumerate().rev() {
+        for pair in points.windows(2) {
+            let (from, to) = (column(&pair[0]), column(&pair[1]));
+            for at in from..=to {
+                let part = if to > from { (at - from) as f64 / (to - from) as f64 } else { 0.0 };
+                let share = y.share(pair[0].y) * (1.0 - part) + y.share(pair[1].y) * part;
+                grid[height(share)][at] = Some(number);
+            }
+        }
+        for point in points {
+            grid[height(y.share(point.y))][column(point)] = Some(number);
+        }
+    }
+    grid
+}
+
+fn sign(number: usize, style: &Style) -> &'static str {
+    if style.unicode { SIGNS[number % LINES] } else { LETTERS[number % LINES] }
+}
+
+fn painted(cells: &[Option<usize>], style: &Style) -> String {
+    let cell = |cell: &Option<usize>| match cell {
+        Some(number) => style.paint(Ink::Line(*number), sign(*number, style)),
+        None => " ".to_owned(),
+    };
+    cells.iter().map(cell).collect::<String>().trim_end().to_owned()
+}
+
+/// The ends of the axis along, and what it is.
+fn foot(chart: &Curves, x: &Ends, width: usize, style: &Style) -> String {
+    let label = |v: f64| style.clean(&axis::label(v, &chart.x.unit));
+    let (low, high) = (label(x.low), label(x.high));
+    let room = width.saturating_sub(text::width(&low) + text::width(&high) + 2);
+    let words = text::cut(&style.clean(&chart.x.words), room, "");
+    let pad = room.saturating_sub(text::width(&words));
+    format!("{low} {}{words}{} {high}", " ".repeat(pad / 2), " ".repeat(pad - pad / 2))
+}
+
+fn legend(chart: &Curves, shown: usize, style: &Style) -> String {
+    let named = |(number, line): (usize, &crate::curves::Curve)| {
+        (!line.name.is_empty()).then(|| {
+            let name = style.clean(&line.name);
+            format!("{} {name}", style.paint(Ink::Line(number), sign(number, style)))
+        })
+    };
+    let names: Vec<String> = chart.lines.iter().take(shown).enumerate().filter_map(named).collect();
+    let more =
+        if chart.lines.len() > shown { format!("   and {} more", chart.lines.len() - shown) } else { String::new() };
+    if names.is_empty() { String::new() } else { format!("  {}{more}\n", names.join("   ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curves::{Axis, Curve};
+
+    fn chart(lines: &[&[(f64, f64)]]) -> Curves {
+        let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: Scale::Linear };
+        let line = |(n, points): (usize, &&[(f64, f64)])| Curve {
+            name: format!("line {n}"),
+            points: points.iter().map(|&(x, y)| Point { x, y, interval: None }).collect(),
+        };
+        let lines = lines.iter().enumerate().map(line).collect();
+        Curves { title: "Rate by users".into(), x: axis("users", "count"), y: axis("rate", "per_s"), lines }
+    }
+
+    #[test]
+    fn lines_go_from_end_to_end() {
+        let drawn = draw(&chart(&[&[(0.0, 0.0), (10.0, 100.0)]]), &Style { unicode: false, ..Style::plain(40) }, 5);
+        let rows: Vec<&str> = drawn.lines().collect();
+        assert_eq!(rows[0], "Rate by users");
+        assert!(rows[1].starts_with("100 +") && rows[1].ends_with('*'), "{drawn}");
+        assert!(rows[5].starts_with("  0 +*"), "{drawn}");
+        assert!(rows[7].starts_with("     0") || rows[7].contains("users"), "{drawn}");
+        assert_eq!(rows.last().map(|l| l.trim()), Some("* line 0"));
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_left_out() {
+        let style = Style::plain(60);
+        assert_eq!(draw(&chart(&[]), &style, 6), "");
+        assert_eq!(draw(&chart(&[&[(f64::NAN, 1.0)]]), &style, 6), "");
+        for points in [&[(1.0, 5.0)][..], &[(1.0, 5.0), (1.0, f64::INFINITY)], &[(1.0, 0.0), (2.0, 0.0)]] {
+            assert!(draw(&chart(&[points]), &style, 6).contains('•'));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A plain page of sections: words, charts of one quantity over another,
+//! tables. For answers that are no verdict, such as a simulation's.
+
+use crate::curves::{Curves, figure};
+use crate::html;
+use crate::markup::{escape, escape_code};
+use crate::sections::table;
+
+/// What a page holds.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet {
+    /// What it is of.
+    pub title: String,
+    /// How it was made, above the title: "Simulated".
+    pub made: String,
+    /// The answer in a few sentences, below the title.
+    pub lead: Vec<String>,
+    /// The rest.
+    pub sections: Vec<Section>,
+    /// Version of the program, for the foot.
+    pub version: String,
+}
+
+/// A section of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// Paragraphs before everything else.
+    pub words: Vec<String>,
+    /// Charts, side by side where there is room.
+    pub charts: Vec<Curves>,
+    /// Tables below them.
+    pub tables: Vec<Rows>,
+}
+
+/// A table: titles, then rows; the first cell names the row.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Title of each column.
+    pub titles: Vec<String>,
+    /// Rows of as many cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Rows of a table at most.
+const ROWS: usize = 500;
+
+/// The page.
+pub fn page(sheet: &Sheet) -> String {
+    let lead: String = sheet.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).collect();
+    let mut out = format!(
+        "<header>\n<p class=\"made\"><b>{}</b></p>\n<div class=\"card verdict none\">\n<h1>{}</h1>\n{lead}</div>\n\
+         </header>\n<main>\n",
+        escape(&sheet.made),
+        escape(&sheet.title)
+    );
+    for (number, section) in sheet.sections.iter().enumerate() {
+        let content = content(section, number);
+        if !content.is_empty() {
+            out.push_str(&format!(
+                "<section id=\"s{number}\" aria-labelledby=\"s{number}-h\">\n<h2 id=\"s{number}-h\">{}</h2>\n\
+                 {content}</section>\n",
+                escape(&section.title)
+            ));
+        }
+    }
+    out.push_str("</main>\n");
+    html::document(&sheet.title, &out, &sheet.version)
+}
+
+fn content(section: &Section, number: usize) -> String {
+    let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
+    let figures = section.charts.iter().enumerate().map(|(at, chart)| figure(chart, &format!("s{number}c{at}")));
+    let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
+    if !cards.is_empty() {
+        out.push_str(&format!("<div class=\"small\">\n{cards}</div>\n"));
+    }
+    for rows in section.tables.iter().filter(|t| !t.rows.is_empty()) {
+        let titles: Vec<&str> = rows.titles.iter().map(String::as_str).collect();
+        let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_code(cell)).collect::<Vec<_>>();
+        let cells: Vec<Vec<String>> = rows.rows.iter().take(ROWS).map(escaped).collect();
+        out.push_str(&format!("<div class=\"scroll\">{}</div>\n", table(&titles, &cells)));
+        if rows.rows.len() > ROWS {
+            out.push_str(&format!("<p>And {} more.</p>\n", rows.rows.len() - ROWS));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_its_sections_and_nothing_foreign_breaks_it() {
+        let rows = Rows { titles: vec!["part".into(), "busy".into()], rows: vec![vec!["<b>".into(), "5 %".into()]] };
+        let full =
+            Section { title: "Parts".into(), words: vec!["a & b".into()], tables: vec![rows], ..Section::default() };
+        let sheet = Sheet {
+            title: "A <system>".into(),
+            made: "Simulated".into(),
+            sections: vec![full, Section { title: "Empty".into(), ..Section::default() }],
+            ..Sheet::default()
+        };
+        let page = page(&sheet);
+        assert!(page.contains("A &lt;system&gt;") && page.contains("&lt;b&gt;") && page.contains("a &amp; b"));
+        assert!(!page.contains("Empty") && page.ends_with("</html>\n"));
+    }
+}

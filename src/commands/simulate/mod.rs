@@ -1,0 +1,71 @@
+//! `simulate`: predicts. A described system under its workloads
+//! (`system.rs`), or a measured trace on a described drive (`replay.rs`).
+
+mod replay;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_base::units::parse_size;
+use diskwright_report::curves::{self, Curves};
+use diskwright_report::sheet::{self, Sheet};
+
+use super::Failure;
+
+/// Arguments of `simulate`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Replay a trace of measured response times, one request at a time
+    #[arg(long, value_name = "TRACE", requires = "drive")]
+    replay: PathBuf,
+    /// The drive: a `.diskspecs` or `.parv` file of DiskSim
+    #[arg(long, value_name = "FILE")]
+    drive: PathBuf,
+    /// Bytes a second of the channel (10MB), where the drive's file tells none; otherwise it is taken
+    /// from the hits in the trace
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    channel: Option<u64>,
+    #[command(flatten)]
+    pictures: Pictures,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Files that pictures go to.
+#[derive(Args)]
+pub struct Pictures {
+    /// Write the charts to an SVG file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write charts and tables to a page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    replay::run(arguments)
+}
+
+impl Pictures {
+    /// Writes what was asked for.
+    fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> Sheet) -> Result<(), Failure> {
+        if let Some(path) = &self.svg {
+            file(path, &curves::file(title, charts))?;
+        }
+        match &self.html {
+            Some(path) => file(path, &sheet::page(&sheet())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
+}
+
+/// The text of a file that may be of any bytes.
+fn text(path: &Path) -> Result<String, String> {
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
+}
