@@ -16,6 +16,7 @@ pub mod io;
 pub mod load;
 pub mod replay;
 pub mod run;
+pub mod samples;
 pub mod solve;
 pub mod spread;
 pub mod station;

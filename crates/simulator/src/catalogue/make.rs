@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::{CatalogueError, Entry, EntryKind, raw};
 use crate::Ns;
 use crate::device::PlainSpec;
@@ -86,13 +88,7 @@ fn entry(drive: raw::Drive, line: usize) -> Result<Entry, String> {
         (Some(m), None, None, None) => EntryKind::Mechanical(Box::new(mechanical(&name, capacity, m)?)),
         (None, Some(f), None, None) => EntryKind::Flash(Box::new(flash(&name, blocks, &f)?)),
         (None, None, Some(v), None) => EntryKind::Volume(Box::new(volume(&name, blocks, &v)?)),
-        (None, None, None, Some(p)) => EntryKind::Plain(Box::new(PlainSpec {
-            name: name.clone(),
-            blocks,
-            servers: within("servers", p.servers, 1, 1 << 20)?,
-            service: spread("service", &p.service)?,
-            bytes_per_s: p.mb_s.map_or(Ok(NO_RATE), |rate| positive("mb_s", rate))? * 1e6,
-        })),
+        (None, None, None, Some(p)) => EntryKind::Plain(Box::new(plain_servers(&name, blocks, &p)?)),
         (None, None, None, None) => {
             return Err("what is it? One of [drive.mechanical], [drive.flash], [drive.volume], [drive.plain]".into());
         }
@@ -115,6 +111,47 @@ fn entry(drive: raw::Drive, line: usize) -> Result<Entry, String> {
         kind,
         checks: drive.checks,
         line,
+    })
+}
+
+/// The table of a sort that stands elsewhere; see [`super::inline`].
+pub(super) fn inline(
+    name: &str,
+    capacity: u64,
+    sort: &str,
+    table: toml::Spanned<toml::de::DeValue<'_>>,
+) -> Result<EntryKind, (Option<usize>, String)> {
+    let blocks = (capacity / BLOCK_BYTES).max(1);
+    let value = toml::de::ValueDeserializer::from(table);
+    let told = |error: toml::de::Error| (error.span().map(|span| span.start), error.message().to_owned());
+    let made = match sort {
+        "mechanical" => {
+            let table = raw::Mechanical::deserialize(value).map_err(told)?;
+            mechanical(name, capacity, table).map(|made| EntryKind::Mechanical(Box::new(made)))
+        }
+        "flash" => {
+            let table = raw::Flash::deserialize(value).map_err(told)?;
+            flash(name, blocks, &table).map(|made| EntryKind::Flash(Box::new(made)))
+        }
+        "volume" => {
+            let table = raw::Volume::deserialize(value).map_err(told)?;
+            volume(name, blocks, &table).map(|made| EntryKind::Volume(Box::new(made)))
+        }
+        _ => {
+            let table = raw::Plain::deserialize(value).map_err(told)?;
+            plain_servers(name, blocks, &table).map(|made| EntryKind::Plain(Box::new(made)))
+        }
+    };
+    made.map_err(|message| (None, message))
+}
+
+fn plain_servers(name: &str, blocks: u64, p: &raw::Plain) -> Result<PlainSpec, String> {
+    Ok(PlainSpec {
+        name: name.to_owned(),
+        blocks,
+        servers: within("servers", p.servers, 1, 1 << 20)?,
+        service: spread("service", &p.service)?,
+        bytes_per_s: p.mb_s.map_or(Ok(NO_RATE), |rate| positive("mb_s", rate))? * 1e6,
     })
 }
 

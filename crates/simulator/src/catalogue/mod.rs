@@ -118,7 +118,17 @@ impl Entry {
     /// Names the item that cannot be. Entries that were read have been tried, so
     /// that only changed ones fail.
     pub fn device(&self) -> Result<Device, String> {
-        Ok(match &self.kind {
+        self.kind.device()
+    }
+}
+
+impl EntryKind {
+    /// The device, ready for use.
+    ///
+    /// # Errors
+    /// Names the item that cannot be.
+    pub fn device(&self) -> Result<Device, String> {
+        Ok(match self {
             EntryKind::Mechanical(printed) => {
                 let spec = printed.spec().map_err(|e| e.to_string())?;
                 Device::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
@@ -135,6 +145,9 @@ impl Entry {
         })
     }
 }
+
+/// The sorts of tables that say what a device is made of.
+pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
 static BUILT_IN: LazyLock<Result<Vec<Entry>, CatalogueError>> = LazyLock::new(|| {
     let mut all = Vec::new();
@@ -161,4 +174,18 @@ pub fn find(id: &str) -> Option<&'static Entry> {
 /// The first thing that is wrong, with its line, and what would be right.
 pub fn read(file: &str, text: &str) -> Result<Vec<Entry>, CatalogueError> {
     make::read(file, text)
+}
+
+/// Reads the table of one of the [`SORTS`] where it stands in another file, for
+/// a device of this name and capacity.
+///
+/// # Errors
+/// What is wrong, what would be right, and where in the text, where that is known.
+pub(crate) fn inline(
+    name: &str,
+    capacity: u64,
+    sort: &str,
+    table: toml::Spanned<toml::de::DeValue<'_>>,
+) -> Result<EntryKind, (Option<usize>, String)> {
+    make::inline(name, capacity, sort, table)
 }

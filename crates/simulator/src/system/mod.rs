@@ -7,6 +7,8 @@
 //!
 //! Components refer to one another by their position in these lists.
 
+pub mod read;
+
 use crate::Ns;
 use crate::array::{Layout, Level, Policy as ArrayPolicy};
 use crate::cache::CacheSpec;

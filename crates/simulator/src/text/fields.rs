@@ -360,7 +360,7 @@ fn article(found: &str) -> String {
 }
 
 /// A finite number, written as an integer or with a point.
-fn number(value: Value<'_, '_>) -> Option<f64> {
+pub(crate) fn number(value: Value<'_, '_>) -> Option<f64> {
     let value = value.get_ref();
     let text = match (value.as_integer(), value.as_float()) {
         (Some(integer), _) if integer.radix() == 10 => integer.as_str(),

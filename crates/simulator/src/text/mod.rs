@@ -17,6 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub use fields::Fields;
+pub(crate) use fields::{did_you_mean, number};
 
 /// A value and where it stands.
 pub type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;

@@ -1,0 +1,288 @@
+//! What a simulation does, in the vocabulary of every other source of samples:
+//! a simulated server can be recorded, shown and diagnosed like a real one.
+//!
+//! Each interval is one tick. Drives and arrays are `physical_disk`s, an array
+//! standing on its members, so that what members do is seen even where a
+//! controller would hide it. Requests that wait for a processor, a bus or a
+//! controller have not reached the disk and are not in its queue; waiting for
+//! the channel is, as on a real host.
+
+use std::sync::Arc;
+
+use diskwright_base::topology::{Class, Device as Seen, DeviceKind, Level as SeenLevel, Topology};
+use diskwright_base::{Schema, Series, Tick};
+
+use crate::array::{Level, Task};
+use crate::device::Device;
+use crate::io::BLOCK_BYTES;
+use crate::run::{ArrayReport, Component, Counts, Kind, Report};
+use crate::station::Totals;
+use crate::system::{System, Target};
+
+/// 2000-01-01 00:00 UTC, nanoseconds since 1970: when simulated time begins.
+/// Samples bear no clock's time, so that one seed always gives one log.
+pub const EPOCH_NS: i64 = 946_684_800_000_000_000;
+
+const NS: f64 = 1e-9;
+
+/// Turns reports of intervals into rows of a frame.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    schema: Arc<Schema>,
+    topology: Topology,
+    /// Rates of the channels, bytes/s, where they have one.
+    link_rates: Vec<Option<u64>>,
+    processors: u32,
+    other_interrupts_per_s: f64,
+    /// Members of each array that have failed before the beginning.
+    failed: Vec<usize>,
+    /// Bytes of a member that each array's background work was through with.
+    done: Vec<u64>,
+}
+
+impl Samples {
+    /// For a system.
+    pub fn new(system: &System) -> Samples {
+        let schema = Schema { series: series(system) };
+        Samples {
+            schema: Arc::new(schema),
+            topology: topology(system),
+            link_rates: system.channels.iter().map(|channel| channel.rate).collect(),
+            processors: system.host.processors,
+            other_interrupts_per_s: system.host.other_interrupts_per_s,
+            failed: system.arrays.iter().map(|set| set.failed.len()).collect(),
+            done: vec![0; system.arrays.len()],
+        }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// How drives, arrays and channels stand on each other.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The tick of an interval; `row` gets a cell for each column.
+    pub fn row(&mut self, report: &Report, row: &mut Vec<f64>) -> Tick {
+        row.clear();
+        self.processor(report, row);
+        let of = |kind: Kind| report.components.iter().filter(move |component| component.kind == kind);
+        of(Kind::Drive).for_each(|drive| disk(&drive.totals, &drive.counts, row));
+        report.arrays.iter().for_each(|array| disk(&array.totals, &array.counts, row));
+        for (channel, rate) in of(Kind::Channel).zip(&self.link_rates) {
+            let moved = channel.counts.bytes() as f64;
+            row.extend([channel.utilisation(), per_s(moved, &channel.totals), rate.map_or(f64::NAN, |r| r as f64)]);
+        }
+        for controller in of(Kind::Controller) {
+            row.extend(busiest(report, controller));
+        }
+        for ((array, failed), done) in report.arrays.iter().zip(&self.failed).zip(&mut self.done) {
+            row.extend(health(array, *failed, done));
+        }
+        Tick {
+            time_ns: EPOCH_NS.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),
+            elapsed_ns: report.to.saturating_sub(report.from),
+        }
+    }
+
+    /// Processors and interrupts, in the order of [`machine`].
+    fn processor(&self, report: &Report, row: &mut Vec<f64>) {
+        let elapsed_s = report.elapsed_s();
+        let all_s = elapsed_s * f64::from(self.processors);
+        let station = report.components.iter().find(|component| component.kind == Kind::Processor);
+        let busy_s = station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * NS);
+        // a server that is at work for longer than an interval is counted in it, not when it began
+        let busy_s = busy_s.min(all_s);
+        let interrupts_s = (report.interrupt_ns * NS).min(busy_s);
+        let others = self.other_interrupts_per_s * elapsed_s;
+        let queue = station.map_or(f64::NAN, |processor| processor.totals.queue());
+        row.extend([
+            // what programs compute and what the kernel does for them are one station here
+            busy_s - interrupts_s,
+            interrupts_s,
+            all_s - busy_s,
+            queue,
+            f64::from(self.processors),
+            report.interrupts,
+            report.interrupts,
+            others,
+            report.interrupts - others,
+        ]);
+    }
+}
+
+/// Counters of the machine: `(counter, instance)`.
+const MACHINE: [(&str, &str); 9] = [
+    ("processor.system_s", "_total"),
+    ("processor.irq_s", "_total"),
+    ("processor.idle_s", "_total"),
+    ("system.running", ""),
+    ("system.processors", ""),
+    ("system.interrupts", ""),
+    ("interrupts.total", ""),
+    ("interrupts.clock", ""),
+    ("interrupts.disk", ""),
+];
+
+/// Counters of a disk, in the order of [`disk`].
+const DISK: [&str; 8] = [
+    "physical_disk.reads",
+    "physical_disk.read_bytes",
+    "physical_disk.read_time_s",
+    "physical_disk.writes",
+    "physical_disk.write_bytes",
+    "physical_disk.write_time_s",
+    "physical_disk.busy_time_s",
+    "physical_disk.weighted_time_s",
+];
+const CHANNEL: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
+const CONTROLLER: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
+const ARRAY: [&str; 5] = ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
+
+fn series(system: &System) -> Vec<Series> {
+    let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let mut series: Vec<Series> = MACHINE.iter().map(|(counter, instance)| one(counter, instance)).collect();
+    let drives = (0..system.drive_count()).map(|drive| system.drive_name(drive));
+    let arrays = system.arrays.iter().map(|set| set.name.clone());
+    for name in drives.chain(arrays.clone()) {
+        series.extend(DISK.iter().map(|counter| one(counter, &name)));
+    }
+    for channel in &system.channels {
+        series.extend(CHANNEL.iter().map(|counter| one(counter, &channel.name)));
+    }
+    for controller in &system.controllers {
+        series.extend(CONTROLLER.iter().map(|counter| one(counter, &controller.name)));
+    }
+    for name in arrays {
+        series.extend(ARRAY.iter().map(|counter| one(counter, &name)));
+    }
+    series
+}
+
+/// The cells of a disk.
+fn disk(totals: &Totals, counts: &Counts, row: &mut Vec<f64>) {
+    // responses are not told apart by direction; where only one was served they are its own
+    let time = totals.response_ns as f64 * NS;
+    let own = |mine: u64, other: u64| match (mine, other) {
+        (0, _) => 0.0,
+        (_, 0) => time,
+        _ => f64::NAN,
+    };
+    row.extend([
+        counts.reads as f64,
+        counts.bytes_read as f64,
+        own(counts.reads, counts.writes),
+        counts.writes as f64,
+        counts.bytes_written as f64,
+        own(counts.writes, counts.reads),
+        totals.busy_ns as f64 * NS,
+        totals.queue_ns as f64 * NS,
+    ]);
+}
+
+fn per_s(amount: f64, totals: &Totals) -> f64 {
+    amount / (totals.elapsed_ns as f64 * NS)
+}
+
+/// How busy a controller is: as busy as the busiest of its processor, its port
+/// and its parity engine, which bear its name.
+fn busiest(report: &Report, controller: &Component) -> [f64; 2] {
+    let own = |part: &&Component| {
+        let rest = part.name.strip_prefix(&controller.name);
+        match part.kind {
+            Kind::Controller => rest == Some(""),
+            Kind::Port => rest == Some(" port"),
+            Kind::Parity => rest == Some(" parity"),
+            _ => false,
+        }
+    };
+    let parts = report.components.iter().filter(own);
+    let (busy, moved) = parts.fold((0.0, 0), |(busy, moved): (f64, u64), part| {
+        (busy.max(part.utilisation()), moved.max(part.counts.bytes()))
+    });
+    [busy, per_s(moved as f64, &controller.totals)]
+}
+
+fn health(array: &ArrayReport, failed: usize, done: &mut u64) -> [f64; 5] {
+    let background = array.background.as_ref().filter(|b| b.ended.is_none());
+    let rebuilt = array.background.as_ref().is_some_and(|b| b.task == Task::Rebuild && b.ended.is_some());
+    let missing = if rebuilt { 0 } else { failed };
+    let now = array.background.as_ref().map_or(0, |b| b.done_bytes);
+    let before = std::mem::replace(done, now).min(now);
+    [
+        array.members.len().saturating_sub(missing) as f64,
+        missing as f64,
+        f64::from(u8::from(missing > 0)),
+        f64::from(u8::from(background.is_some())),
+        (now - before) as f64,
+    ]
+}
+
+/// What diagnosis has to know of the disks.
+fn topology(system: &System) -> Topology {
+    let mut devices: Vec<Seen> = Vec::new();
+    for (number, group) in (0..system.drive_count()).filter_map(|n| system.group_of(n).map(|(group, _)| (n, group))) {
+        let group = &system.drives[group];
+        let channel = group.channel.and_then(|at| system.channels.get(at));
+        devices.push(Seen {
+            name: system.drive_name(number),
+            class: class(&group.device),
+            members: Some(1),
+            bytes: Some(group.device.blocks().saturating_mul(BLOCK_BYTES)),
+            model: Some(group.device.name().to_owned()),
+            device_depth: Some(group.depth.min(group.device.slots())),
+            link_bytes_per_s: channel.and_then(|channel| channel.rate).map(|rate| rate as f64),
+            path: channel.map(|channel| channel.name.clone()),
+            ..Seen::default()
+        });
+    }
+    for set in &system.arrays {
+        let below: Vec<String> = set.members.iter().map(|member| system.drive_name(*member)).collect();
+        let first = set.members.first().and_then(|member| system.group_of(*member));
+        devices.push(Seen {
+            name: set.name.clone(),
+            kind: DeviceKind::Md,
+            class: first.map_or(Class::Unknown, |(group, _)| class(&system.drives[group].device)),
+            level: level(set.level),
+            below,
+            stripe_bytes: Some(set.unit_blocks.saturating_mul(BLOCK_BYTES)),
+            missing: set.failed.len() as u32,
+            ..Seen::default()
+        });
+    }
+    Topology { host: system.name.clone(), processors: system.host.processors, devices, ..Topology::default() }
+}
+
+/// The class that rules know, by what a device is made of.
+fn class(device: &Device) -> Class {
+    match device {
+        Device::Mechanical(_) => Class::Rotational,
+        Device::Flash(_) => Class::Flash,
+        Device::Volume(_) => Class::Virtual,
+        Device::Plain(_) => Class::Unknown,
+    }
+}
+
+/// The level as diagnosis knows levels: by what a write costs.
+fn level(level: Level) -> Option<SeenLevel> {
+    match level {
+        Level::Linear => Some(SeenLevel::Linear),
+        Level::Raid0 => Some(SeenLevel::Raid0),
+        Level::Raid1 => Some(SeenLevel::Raid1),
+        Level::Raid10 | Level::Raid01 => Some(SeenLevel::Raid10),
+        Level::Raid3 | Level::Raid4 => Some(SeenLevel::Raid4),
+        Level::Raid5 => Some(SeenLevel::Raid5),
+        Level::Raid6 | Level::Raid7 => Some(SeenLevel::Raid6),
+    }
+}
+
+/// What a workload's target is called.
+pub fn target_name(system: &System, target: Target) -> String {
+    match target {
+        Target::Drive(drive) => system.drive_name(drive),
+        Target::Array(at) => system.arrays.get(at).map_or_else(String::new, |set| set.name.clone()),
+    }
+}

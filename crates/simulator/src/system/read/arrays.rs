@@ -1,0 +1,295 @@
+//! `[[array]]`.
+
+use super::MOST_TABLES;
+use super::names::{Names, drives_of};
+use super::path::each;
+use crate::array::{Array, ArrayError, Description, Form, Layout, Level, Policy, ReadFrom, State, WriteBy, levels};
+use crate::io::BLOCK_BYTES;
+use crate::system::{Background, Drives, RunBy, Set};
+use crate::text::{Fields, did_you_mean};
+
+/// Stripe unit where none is said: 64 KB, as controllers come.
+const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
+/// Blocks of a step of a rebuild where none is said: 512 KB.
+const USUAL_STEP: u32 = (512 << 10) / BLOCK_BYTES as u32;
+
+const READ_FROM: [(&str, ReadFrom); 5] = [
+    ("round-robin", ReadFrom::RoundRobin),
+    ("nearest", ReadFrom::Nearest),
+    ("process", ReadFrom::Process),
+    ("primary", ReadFrom::Primary),
+    ("least-busy", ReadFrom::LeastBusy),
+];
+
+const WRITE_BY: [(&str, WriteBy); 3] = [
+    ("fewest", WriteBy::Fewest),
+    ("read-modify-write", WriteBy::ReadModifyWrite),
+    ("reconstruct", WriteBy::Reconstruct),
+];
+
+/// All arrays. Which drives they use is noted in `names`.
+pub(super) fn arrays(top: &Fields<'_, '_>, names: &mut Names, drives: &[Drives]) -> Vec<Set> {
+    let all: u32 = drives.iter().map(|group| group.count).sum();
+    names.used_by = vec![None; all as usize];
+    let only = top.tables("array").len() == 1;
+    let mut arrays = Vec::new();
+    each(top, "array", |fields| {
+        if arrays.len() < MOST_TABLES {
+            arrays.push(array(fields, names, drives, only));
+        }
+    });
+    arrays
+}
+
+fn array(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], only: bool) -> Set {
+    let groups = names.drives.clone();
+    let name = names.arrays.add(fields, "array", &[&groups]);
+    let at = names.arrays.len() - 1;
+    let level = level(fields);
+    let spares = referred(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
+    let members = members(fields, drives, &spares, only);
+    for drive in members.iter().chain(&spares) {
+        take(fields, names, drives, *drive, at);
+    }
+    let run_by = run_by(fields, names);
+    let mut policy = Policy::default();
+    policy.read_from = fields.word("read_from", &READ_FROM).unwrap_or(policy.read_from);
+    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(policy.write_by);
+    policy.join = fields.truth("join").unwrap_or(policy.join);
+    let set = Set {
+        name,
+        level: level.unwrap_or(Level::Linear),
+        layout: layout(fields),
+        copies: fields.whole("copies", 1, 128).map(|n| n as u16),
+        unit_blocks: fields.blocks("stripe_unit", 1 << 21).unwrap_or(USUAL_UNIT),
+        member_blocks: fields.space("member_space"),
+        run_by,
+        policy,
+        failed: failed(fields, drives, &members),
+        rebuild: background(fields, "rebuild"),
+        scrub: background(fields, "scrub"),
+        members,
+        spares,
+    };
+    if level.is_some() && !set.members.is_empty() {
+        check(fields, &set, drives);
+    }
+    set
+}
+
+fn level(fields: &Fields<'_, '_>) -> Option<Level> {
+    let text = match fields.take("level") {
+        Some(value) => match value.get_ref().as_integer() {
+            Some(number) => number.as_str().to_owned(),
+            None => fields.text("level")?.to_owned(),
+        },
+        None => {
+            fields.missing("level", "\"raid5\"");
+            return None;
+        }
+    };
+    let level = Level::parse(&text);
+    if level.is_none() {
+        let known: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
+        let near = did_you_mean(&text, &known);
+        fields.wrong_at("level", format!("no level is called `{text}`{near}; there are {}", known.join(", ")));
+    }
+    level
+}
+
+fn layout(fields: &Fields<'_, '_>) -> Option<Layout> {
+    let text = fields.text("layout")?;
+    let layout = Layout::parse(text);
+    if layout.is_none() {
+        let known: Vec<&str> = Layout::ALL.iter().map(|l| l.name()).collect();
+        let near = did_you_mean(text, &known);
+        fields.wrong_at("layout", format!("no layout is called `{text}`{near}; there are {}", known.join(", ")));
+    }
+    layout
+}
+
+/// The drives that a list of references means, each with the place of its reference.
+fn referred(fields: &Fields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
+    let mut found = Vec::new();
+    for (text, at) in fields.texts(key) {
+        match drives_of(drives, text) {
+            Ok(some) => found.extend(some.into_iter().map(|drive| (drive, at))),
+            Err(message) => fields.source.wrong(at, &fields.item, message),
+        }
+    }
+    found
+}
+
+/// The members; all drives but the spares where there is one array and it says nothing.
+fn members(fields: &Fields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
+    if !fields.has("drives") && only {
+        fields.know(&["drives"]);
+        let all = drives.iter().map(|group| group.count).sum::<u32>();
+        return (0..all).filter(|drive| !spares.contains(drive)).collect();
+    }
+    if !fields.has("drives") {
+        fields.missing("drives", "[\"disk0-3\"]");
+    }
+    let mut members = Vec::new();
+    for (drive, at) in referred(fields, "drives", drives) {
+        if members.contains(&drive) {
+            let message = format!("`{}` is a member twice", called(drives, drive));
+            fields.source.wrong(at, &fields.item, message);
+        } else if members.len() <= array_limit() {
+            members.push(drive);
+        }
+    }
+    members
+}
+
+/// One more than an array can have: enough to be told that there are too many.
+fn array_limit() -> usize {
+    128
+}
+
+fn called(drives: &[Drives], drive: u32) -> String {
+    let mut left = drive;
+    for group in drives {
+        if left < group.count {
+            return if group.count == 1 { group.name.clone() } else { format!("{}{left}", group.name) };
+        }
+        left -= group.count;
+    }
+    format!("drive {drive}")
+}
+
+/// A drive now belongs to an array.
+fn take(fields: &Fields<'_, '_>, names: &mut Names, drives: &[Drives], drive: u32, array: usize) {
+    let other = names.used_by.get(drive as usize).copied().flatten();
+    match other {
+        Some(other) if other == array => {
+            fields.wrong_at("spares", format!("`{}` is a member and a spare", called(drives, drive)));
+        }
+        Some(other) => {
+            let other = names.arrays.name(other).to_owned();
+            fields.wrong_at("drives", format!("`{}` belongs to `{other}` already", called(drives, drive)));
+        }
+        None => {
+            if let Some(used) = names.used_by.get_mut(drive as usize) {
+                *used = Some(array);
+            }
+        }
+    }
+}
+
+fn run_by(fields: &Fields<'_, '_>, names: &Names) -> RunBy {
+    match fields.text("run_by") {
+        None | Some("host") => RunBy::Host,
+        Some(name) => match names.controllers.find(name) {
+            Some(at) => RunBy::Controller(at),
+            None => {
+                let message = names.controllers.unknown("controller", name);
+                fields.wrong_at("run_by", format!("{message}; \"host\" is the host's software"));
+                RunBy::Host
+            }
+        },
+    }
+}
+
+/// Members that have failed, by their positions or their names.
+fn failed(fields: &Fields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
+    let Some(value) = fields.take("failed") else { return Vec::new() };
+    let numbers = match value.get_ref().as_array() {
+        Some(list) => list.iter().all(|v| v.get_ref().is_integer()),
+        None => value.get_ref().is_integer(),
+    };
+    if numbers {
+        let last = (members.len() as u64).saturating_sub(1);
+        return fields.wholes("failed", 0, last).into_iter().map(|n| n as u16).collect();
+    }
+    let mut failed = Vec::new();
+    for (drive, at) in referred(fields, "failed", drives) {
+        match members.iter().position(|m| *m == drive) {
+            Some(member) => failed.push(member as u16),
+            None => {
+                let message = format!("`{}` has failed but is no member of this array", called(drives, drive));
+                fields.source.wrong(at, &fields.item, message);
+            }
+        }
+    }
+    failed
+}
+
+/// `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
+fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<Background> {
+    let usual = Background { step_blocks: USUAL_STEP, depth: 1, rate: None };
+    if let Some(on) = fields.take(key)?.get_ref().as_bool() {
+        return on.then_some(usual);
+    }
+    let inner = fields.inner(key)?;
+    let background = Background {
+        step_blocks: inner.request_blocks("step").unwrap_or(usual.step_blocks),
+        depth: inner.whole("depth", 1, 1024).map_or(usual.depth, |n| n as u32),
+        rate: inner.rate("rate"),
+    };
+    inner.finish();
+    Some(background)
+}
+
+/// What the arrays' own rules say of it.
+fn check(fields: &Fields<'_, '_>, set: &Set, drives: &[Drives]) {
+    let own: Vec<u64> = set.members.iter().map(|drive| blocks_of(drives, *drive)).collect();
+    let (least, most) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
+    let info = set.level.info();
+    if least != most && info.form != Form::Linear {
+        let size = |blocks: u64| diskwright_base::units::display((blocks * BLOCK_BYTES) as f64, "bytes");
+        let message = format!("members are of {} to {}; the smallest counts for all", size(least), size(most));
+        fields.note_at("drives", message);
+    }
+    if let Some(used) = set.member_blocks.filter(|used| *used > least || *used == 0) {
+        let message = format!("`member_space` is {used} blocks, where the smallest member holds {least}");
+        fields.wrong_at("member_space", message);
+        return;
+    }
+    let members = own.iter().map(|blocks| set.member_blocks.unwrap_or(*blocks)).collect();
+    let (unit_blocks, layout, copies) = (set.unit_blocks, set.layout, set.copies);
+    let description = Description { level: set.level, members, unit_blocks, layout, copies };
+    match Array::new(&description) {
+        Err(error) => fields.wrong_at(key_of(&error), error.to_string()),
+        Ok(_) => services(fields, set),
+    }
+}
+
+/// The key that an error is about.
+fn key_of(error: &ArrayError) -> &'static str {
+    match error {
+        ArrayError::NoUnit(_) | ArrayError::TooSmall { .. } | ArrayError::UnitTooLarge(_) => "stripe_unit",
+        ArrayError::WrongLayout { .. } => "layout",
+        ArrayError::WrongCopies { .. } => "copies",
+        _ => "drives",
+    }
+}
+
+/// Failures, spares and rebuilds that do not go together.
+fn services(fields: &Fields<'_, '_>, set: &Set) {
+    let lost = State::failed(set.failed.iter().copied()).failed.count() as usize;
+    let survives = set.level.info().form != Form::Linear && set.level != Level::Raid0;
+    if lost > 0 && !survives {
+        fields.note_at("failed", format!("{} loses its data with a member; what lay there is not served", set.level));
+    }
+    if set.rebuild.is_some() && lost == 0 {
+        fields.note_at("rebuild", "no member has failed: there is nothing to rebuild; failed = [0] would make it so");
+    }
+    if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
+        fields.wrong_at("rebuild", "a rebuild needs a drive to write to: spares = [\"…\"]");
+    }
+    if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
+        fields.note_at("spares", "the spare stays idle without a rebuild: rebuild = true");
+    }
+}
+
+fn blocks_of(drives: &[Drives], drive: u32) -> u64 {
+    let mut left = drive;
+    for group in drives {
+        if left < group.count {
+            return group.device.blocks();
+        }
+        left -= group.count;
+    }
+    0
+}

@@ -1,0 +1,79 @@
+//! `[host.cache]` and `[controller.cache]`.
+
+use crate::cache::{Back, CacheSpec, FlushOrder, ReadAhead, Write};
+use crate::text::Fields;
+
+/// A cache; whatever is not said is as in [`CacheSpec::default`].
+pub(super) fn cache(fields: &Fields<'_, '_>) -> CacheSpec {
+    let usual = CacheSpec::default();
+    if !fields.has("size") {
+        fields.missing("size", "\"64MB\"");
+    }
+    let spec = CacheSpec {
+        bytes: fields.bytes("size").unwrap_or(usual.bytes),
+        page_blocks: fields.request_blocks("page").unwrap_or(usual.page_blocks),
+        read: read_ahead(fields, usual.read),
+        streams: fields.whole("streams", 1, 1 << 16).map_or(usual.streams, |n| n as u32),
+        early: fields.truth("read_ahead_early").unwrap_or(usual.early),
+        write: write(fields),
+        reserve_for_writes: fields.share("reserve_for_writes").unwrap_or(usual.reserve_for_writes),
+        allocate_on_write: fields.truth("keep_written").unwrap_or(usual.allocate_on_write),
+        read_before_partial_write: fields.truth("read_before_write").unwrap_or(usual.read_before_partial_write),
+    };
+    fields.finish();
+    if let Err(error) = spec.check() {
+        fields.wrong(error.to_string());
+    }
+    spec
+}
+
+/// `read_ahead = "none"`, or the longest run, which runs double up to;
+/// `read_ahead_from` is the first one. `fetch` reads whatever is missing in
+/// runs of one length.
+fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
+    let fetch = fields.request_blocks("fetch");
+    let from = fields.request_blocks("read_ahead_from");
+    if let Some(blocks) = fetch {
+        for key in ["read_ahead", "read_ahead_from"].into_iter().filter(|key| fields.has(key)) {
+            fields.wrong_at(key, format!("`{key}` and `fetch` are two ways of reading ahead; one of them is enough"));
+        }
+        fields.know(&["read_ahead"]);
+        return ReadAhead::Fixed { blocks };
+    }
+    let none = fields.take("read_ahead").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "none");
+    if none {
+        return ReadAhead::None;
+    }
+    let to = fields.request_blocks("read_ahead");
+    match (usual, from, to) {
+        (_, Some(from), Some(to)) => ReadAhead::Doubling { from, to },
+        (ReadAhead::Doubling { from, .. }, None, Some(to)) => ReadAhead::Doubling { from: from.min(to), to },
+        (ReadAhead::Doubling { to, .. }, Some(from), None) => ReadAhead::Doubling { from, to: to.max(from) },
+        (usual, ..) => usual,
+    }
+}
+
+/// `write = "back"` with its keys, or `"through"`.
+fn write(fields: &Fields<'_, '_>) -> Write {
+    const KEYS: [&str; 6] = ["dirty_limit", "flush_at", "flush_after", "coalesce", "flush_depth", "flush_order"];
+    let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
+    if through {
+        for key in KEYS.into_iter().filter(|key| fields.has(key)) {
+            fields.wrong_at(key, format!("`{key}` is for posted writes: write = \"back\""));
+        }
+        fields.know(&KEYS);
+        return Write::Through;
+    }
+    let usual = Back::default();
+    let dirty_limit = fields.share("dirty_limit").unwrap_or(usual.dirty_limit);
+    let after = fields.take("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
+    let orders = [("address", FlushOrder::Address), ("age", FlushOrder::Age)];
+    Write::Back(Back {
+        dirty_limit,
+        flush_at: fields.share("flush_at").unwrap_or(usual.flush_at.min(dirty_limit)),
+        flush_after: if after { None } else { fields.time("flush_after").or(usual.flush_after) },
+        coalesce_blocks: fields.request_blocks("coalesce").unwrap_or(usual.coalesce_blocks),
+        flush_depth: fields.whole("flush_depth", 1, 1 << 16).map_or(usual.flush_depth, |n| n as u32),
+        order: fields.word("flush_order", &orders).unwrap_or(usual.order),
+    })
+}

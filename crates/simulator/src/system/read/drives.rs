@@ -1,0 +1,175 @@
+//! `[[drive]]`: groups of equal drives, and what they are.
+
+use std::sync::Arc;
+
+use super::names::Names;
+use super::path::each;
+use super::{Loader, MOST_DRIVES};
+use crate::catalogue::{self, Entry, EntryKind, SORTS};
+use crate::device::Device;
+use crate::diskspecs;
+use crate::drive::{Model, Policy};
+use crate::system::Drives;
+use crate::text::{Fields, did_you_mean};
+
+/// Capacity of a device of its own where none is said, bytes.
+const USUAL_CAPACITY: u64 = 1_000_000_000_000;
+
+/// Drives of the files that `[system] catalogue` names.
+pub(super) fn own_catalogue(fields: &Fields<'_, '_>, load: Loader<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (path, at) in fields.texts("catalogue") {
+        let read = load(path).map_err(|because| format!("`{path}`: {because}"));
+        match read.and_then(|text| catalogue::read(path, &text).map_err(|error| error.to_string())) {
+            Ok(found) => entries.extend(found),
+            Err(message) => fields.source.wrong(at, &fields.item, message),
+        }
+    }
+    entries
+}
+
+/// All groups of drives.
+pub(super) fn drives(top: &Fields<'_, '_>, names: &mut Names, own: &[Entry], load: Loader<'_>) -> Vec<Drives> {
+    let mut groups: Vec<Drives> = Vec::new();
+    if top.tables("drive").is_empty() {
+        top.wrong("there is no drive: at least one [[drive]] is needed, such as model = \"st32171w\"");
+    }
+    each(top, "drive", |fields| {
+        let name = names.drives.add(fields, "disk", &[]);
+        let before: u32 = groups.iter().map(|group| group.count).sum();
+        let count = fields.whole("count", 1, u64::from(MOST_DRIVES)).map_or(1, |n| n as u32);
+        if before + count > MOST_DRIVES {
+            fields.wrong_at("count", format!("{} drives in all, where {MOST_DRIVES} are the most", before + count));
+        }
+        let device = device(fields, &name, own, load);
+        let channel = names.channels.refer(fields, "channel");
+        let order = order(fields);
+        let depth = fields.whole("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
+        let Some(device) = device else {
+            // keeps the numbers of the others right; the file is refused anyway
+            groups.extend(nothing().map(|device| Drives {
+                name,
+                count,
+                device,
+                channel,
+                order: Policy::FirstCome,
+                depth: 1,
+            }));
+            return;
+        };
+        let own_order = match &device {
+            Device::Mechanical(model) => model.policy(),
+            _ => Policy::FirstCome,
+        };
+        if order.is_some() && !matches!(device, Device::Mechanical(_)) {
+            fields.note_at("order", "`order` is how an arm goes through its queue; this device has none");
+        }
+        let depth = depth.unwrap_or_else(|| device.slots());
+        groups.push(Drives { name, count, device, channel, order: order.unwrap_or(own_order), depth });
+    });
+    groups
+}
+
+/// A device that stands where none could be read.
+fn nothing() -> Option<Device> {
+    let entry = catalogue::all().first()?;
+    entry.device().ok()
+}
+
+fn order(fields: &Fields<'_, '_>) -> Option<Policy> {
+    let words: Vec<(&'static str, Policy)> = Policy::ALL.into_iter().map(|policy| (policy.name(), policy)).collect();
+    fields.word("order", &words)
+}
+
+/// What a group's drives are: `model`, `file`, or a table of their own.
+fn device(fields: &Fields<'_, '_>, name: &str, own: &[Entry], load: Loader<'_>) -> Option<Device> {
+    let ways = ["model", "file"].into_iter().chain(SORTS);
+    let said: Vec<&str> = ways.clone().filter(|key| fields.has(key)).collect();
+    fields.know(&["model", "file", "capacity", "write_cache"]);
+    fields.know(&SORTS);
+    let kind = match said.as_slice() {
+        ["model"] => model(fields, own)?,
+        ["file"] => return file(fields, load),
+        [sort] => printed(fields, name, sort)?,
+        [] => {
+            let near = "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
+            fields.wrong(format!("what is it? {near}"));
+            return None;
+        }
+        [first, second, ..] => {
+            fields.wrong_at(second, format!("`{first}` says what it is already; one of the two is enough"));
+            return None;
+        }
+    };
+    let kind = write_cache(fields, kind);
+    kind.device().map_err(|message| fields.wrong(message)).ok()
+}
+
+/// A drive of the catalogue.
+fn model(fields: &Fields<'_, '_>, own: &[Entry]) -> Option<EntryKind> {
+    if fields.has("capacity") {
+        fields.wrong_at("capacity", "a model of the catalogue has its own capacity; leave it out");
+    }
+    let id = fields.text("model")?;
+    let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id));
+    if found.is_none() {
+        let known: Vec<&str> = own.iter().chain(catalogue::all()).map(|entry| entry.id.as_str()).collect();
+        let near = did_you_mean(id, &known);
+        let all = if near.is_empty() { "; `list drives` shows all" } else { "" };
+        fields.wrong_at("model", format!("no drive of the catalogue is called `{id}`{near}{all}"));
+    }
+    found.map(|entry| entry.kind.clone())
+}
+
+/// A drive of DiskSim's format.
+fn file(fields: &Fields<'_, '_>, load: Loader<'_>) -> Option<Device> {
+    for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has(key)) {
+        fields.wrong_at(key, format!("`{key}` stands in the file itself"));
+    }
+    let path = fields.text("file")?;
+    let made = load(path).map_err(|because| format!("`{path}`: {because}")).and_then(|text| {
+        let found = diskspecs::read(path, &text, &|other: &str| load(other)).map_err(|error| error.to_string())?;
+        let model = Model::new(&found.spec).map_err(|error| format!("`{path}`: {error}"))?;
+        Ok((model, found.notes))
+    });
+    match made {
+        Ok((model, notes)) => {
+            notes.into_iter().for_each(|note| fields.note_at("file", note));
+            Some(Device::Mechanical(Arc::new(model)))
+        }
+        Err(message) => {
+            fields.wrong_at("file", message);
+            None
+        }
+    }
+}
+
+/// A specification that stands in the description itself, with the catalogue's keys.
+fn printed(fields: &Fields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
+    if sort != "plain" && !fields.has("capacity") {
+        fields.missing("capacity", "\"9.1GB\"");
+    }
+    let capacity = fields.space("capacity").map_or(USUAL_CAPACITY, |blocks| blocks * crate::io::BLOCK_BYTES);
+    let table = SORTS.into_iter().find(|s| *s == sort).and_then(|sort| fields.take(sort))?;
+    catalogue::inline(name, capacity, sort, table.clone())
+        .map_err(|(at, message)| {
+            let item = format!("{}, {sort}", fields.item);
+            fields.source.wrong(at.unwrap_or_else(|| table.span().start), &item, message);
+        })
+        .ok()
+}
+
+/// `write_cache` turns a mechanical drive's own cache of writes on or off.
+fn write_cache(fields: &Fields<'_, '_>, kind: EntryKind) -> EntryKind {
+    match (fields.truth("write_cache"), kind) {
+        (Some(on), EntryKind::Mechanical(mut printed)) => {
+            printed.write_cache = on;
+            EntryKind::Mechanical(printed)
+        }
+        (Some(_), kind) => {
+            fields.wrong_at("write_cache", "`write_cache` is for mechanical drives");
+            kind
+        }
+        (None, kind) => kind,
+    }
+}

@@ -1,0 +1,100 @@
+//! From a description written in TOML to a [`System`]. Everything that is
+//! wrong in a file is told in one go, with its line and what would be right;
+//! `docs/systems.md` lists every key.
+//!
+//! The parts are read in the order in which they refer to one another: buses,
+//! controllers, channels, drives, arrays, workloads. [`Names`] knows what was
+//! read so far.
+
+mod arrays;
+mod caches;
+mod drives;
+mod names;
+mod path;
+mod settings;
+mod transfers;
+mod workloads;
+
+use super::{System, Watch};
+use crate::text::{Fields, Problem, Problems, Source};
+
+use names::Names;
+pub use settings::Setting;
+
+/// A description that could be read.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The system.
+    pub system: System,
+    /// What is not wrong, but may not be meant.
+    pub notes: Vec<Problem>,
+}
+
+/// Gives the text of another file that a description names (a drive's
+/// parameters, a trace), by the path as it is written there; or why not.
+pub type Loader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// Most drives of a system: more than any cabinet holds, and few enough for memory.
+pub const MOST_DRIVES: u32 = 4096;
+/// Most tables of one sort.
+pub const MOST_TABLES: usize = 1024;
+
+/// Reads a description. `file` is its name in what is told; `settings` stand in
+/// the place of what the text says.
+///
+/// # Errors
+/// Everything that is wrong, by line.
+pub fn read<'t>(
+    file: &'t str,
+    text: &'t str,
+    settings: &'t [Setting],
+    load: Loader<'_>,
+) -> Result<Described, Problems> {
+    let source = Source::new(file, text);
+    let system = source.parse().and_then(|mut table| {
+        settings::apply(&source, table.get_mut(), settings);
+        let span = table.span();
+        system(&Fields::new(&source, "", table.get_ref(), span), load)
+    });
+    source.finish(system).map(|(system, notes)| Described { system, notes })
+}
+
+/// Every part; given back also where something was wrong, which the source knows.
+fn system(top: &Fields<'_, '_>, load: Loader<'_>) -> Option<System> {
+    let mut names = Names::default();
+    let (name, own) = top.inner("system").map_or((None, Vec::new()), |fields| {
+        let name = fields.text("name").map(str::to_owned);
+        fields.text("about");
+        let own = drives::own_catalogue(&fields, load);
+        fields.finish();
+        (name, own)
+    });
+    let watch = top.inner("watch").map(|fields| watch(&fields)).unwrap_or_default();
+    let host = top.inner("host").map(|fields| path::host(&fields)).unwrap_or_default();
+    let buses = path::buses(top, &mut names);
+    let controllers = path::controllers(top, &mut names);
+    let channels = path::channels(top, &mut names);
+    let drives = drives::drives(top, &mut names, &own, load);
+    let arrays = arrays::arrays(top, &mut names, &drives);
+    let stem = top.source.file().rsplit(['/', '\\']).next().unwrap_or("system");
+    let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());
+    let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads: Vec::new() };
+    system.workloads = workloads::workloads(top, &names, &system, load);
+    top.finish();
+    Some(system)
+}
+
+fn watch(fields: &Fields<'_, '_>) -> Watch {
+    let usual = Watch::default();
+    let watch = Watch {
+        seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(usual.seed),
+        warm_up: fields.time("warm_up").unwrap_or(usual.warm_up),
+        duration: fields.some_time("duration").unwrap_or(usual.duration),
+        interval: fields.some_time("interval").unwrap_or(usual.interval),
+    };
+    if watch.interval > watch.duration {
+        fields.wrong_at("interval", "`interval` is longer than `duration`, where a run has at least one sample");
+    }
+    fields.finish();
+    watch
+}

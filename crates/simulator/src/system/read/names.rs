@@ -1,0 +1,145 @@
+//! What was read so far, by name, and how a text refers to it.
+
+use crate::system::{Drives, Target};
+use crate::text::{Fields, did_you_mean};
+
+/// Names of one sort, by position.
+#[derive(Clone, Debug, Default)]
+pub(super) struct List {
+    names: Vec<String>,
+}
+
+/// All names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    pub buses: List,
+    pub controllers: List,
+    pub channels: List,
+    /// Groups of drives.
+    pub drives: List,
+    pub arrays: List,
+    /// Array of each drive that is a member or a spare, by number.
+    pub used_by: Vec<Option<usize>>,
+}
+
+/// The word for no part at all.
+const NONE: &str = "none";
+
+impl List {
+    /// The name of the next table of a sort: its own, or `sort`, `sort2`, …
+    pub fn add(&mut self, fields: &Fields<'_, '_>, sort: &str, others: &[&List]) -> String {
+        let own = fields.text("name").map(str::to_owned);
+        let name = own.clone().unwrap_or_else(|| match self.names.len() {
+            0 => sort.to_owned(),
+            n => format!("{sort}{}", n + 1),
+        });
+        if own.is_some() && (name == NONE || name == "host") {
+            fields.wrong_at("name", format!("`{name}` is a word of this language; another name is needed"));
+        }
+        if std::iter::once(&*self).chain(others.iter().copied()).any(|list| list.names.contains(&name)) {
+            fields.wrong_at("name", format!("there is another `{name}`; each needs a name of its own"));
+        }
+        self.names.push(name.clone());
+        name
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn name(&self, at: usize) -> &str {
+        self.names.get(at).map_or("", String::as_str)
+    }
+
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| n == name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// What a key refers to: what it names; where it is missing the only one
+    /// there is; nothing where it says "none" or there is nothing to refer to.
+    pub fn refer(&self, fields: &Fields<'_, '_>, key: &'static str) -> Option<usize> {
+        if !fields.has(key) {
+            fields.know(&[key]);
+            if self.len() > 1 {
+                let have = self.names.join(", ");
+                fields.wrong(format!("`{key}` is missing where there are several: {have}; or {key} = \"{NONE}\""));
+            }
+            return (self.len() == 1).then_some(0);
+        }
+        let name = fields.text(key)?;
+        if name == NONE {
+            return None;
+        }
+        let found = self.find(name);
+        if found.is_none() {
+            fields.wrong_at(key, self.unknown(key, name));
+        }
+        found
+    }
+
+    /// There is nothing of that name.
+    pub fn unknown(&self, sort: &str, name: &str) -> String {
+        unknown(sort, name, &self.names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// There is nothing of that name; these there are.
+fn unknown(sort: &str, name: &str, names: &[&str]) -> String {
+    const SHOWN: usize = 20;
+    let have = match names.len() {
+        0 => "there is none".to_owned(),
+        n if n > SHOWN => format!("there are {} and {} more", names[..SHOWN].join(", "), n - SHOWN),
+        _ => format!("there is {}", names.join(", ")),
+    };
+    format!("no {sort} is called `{name}`{}; {have}", did_you_mean(name, names))
+}
+
+/// First number of a group of drives.
+pub(super) fn first_of(drives: &[Drives], group: usize) -> u32 {
+    drives.iter().take(group).map(|g| g.count).sum()
+}
+
+/// The drives that a text means: a group (`disk`), one of it (`disk3`), or some
+/// of it (`disk0-3`).
+pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, String> {
+    if let Some(group) = drives.iter().position(|g| g.name == text) {
+        let first = first_of(drives, group);
+        return Ok((first..first + drives[group].count).collect());
+    }
+    for (at, group) in drives.iter().enumerate() {
+        let Some(rest) = text.strip_prefix(group.name.as_str()) else { continue };
+        let (from, to) = rest.split_once('-').unwrap_or((rest, rest));
+        let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) else { continue };
+        if from > to || to >= group.count {
+            let last = group.count.saturating_sub(1);
+            return Err(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
+        }
+        let first = first_of(drives, at);
+        return Ok((first + from..=first + to).collect());
+    }
+    let names: Vec<&str> = drives.iter().map(|g| g.name.as_str()).collect();
+    Err(unknown("drive", text, &names))
+}
+
+/// What workloads use: an array, or drives by themselves.
+pub(super) fn targets_of(drives: &[Drives], names: &Names, text: &str) -> Result<Vec<Target>, String> {
+    if let Some(array) = names.arrays.find(text) {
+        return Ok(vec![Target::Array(array)]);
+    }
+    let found = drives_of(drives, text).map_err(|_| {
+        let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).collect();
+        unknown("array or drive", text, &all)
+    })?;
+    let member = found.iter().find_map(|d| names.used_by.get(*d as usize).copied().flatten());
+    match member {
+        Some(array) => {
+            let array = names.arrays.name(array);
+            Err(format!("`{text}` is a member of `{array}`, and its blocks belong to that; use on = \"{array}\""))
+        }
+        None => Ok(found.into_iter().map(Target::Drive).collect()),
+    }
+}

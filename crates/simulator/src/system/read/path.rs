@@ -1,0 +1,113 @@
+//! The path between programs and drives: host, buses, controllers, channels.
+
+use super::MOST_TABLES;
+use super::caches;
+use super::names::Names;
+use crate::system::{Bus, Channel, Controller, Host, Transfer};
+use crate::text::Fields;
+
+/// `[host]`.
+pub(super) fn host(fields: &Fields<'_, '_>) -> Host {
+    let usual = Host::default();
+    let host = Host {
+        processors: fields.whole("processors", 1, 4096).map_or(usual.processors, |n| n as u32),
+        request: fields.time("request").unwrap_or(usual.request),
+        interrupt: fields.time("interrupt").unwrap_or(usual.interrupt),
+        copy_byte_ps: fields.each_byte("copy").unwrap_or(usual.copy_byte_ps),
+        xor_byte_ps: fields.each_byte("xor").unwrap_or(usual.xor_byte_ps),
+        galois_byte_ps: fields.each_byte("galois").unwrap_or(usual.galois_byte_ps),
+        other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(usual.other_interrupts_per_s),
+        cache: fields.inner("cache").map(|cache| caches::cache(&cache)),
+        transfer_blocks: fields.request_blocks("largest"),
+        memory_rate: fields.rate("memory_rate"),
+    };
+    fields.finish();
+    host
+}
+
+/// Each table of a list, with its fields; at most [`MOST_TABLES`].
+pub(super) fn each<'a, 't>(top: &Fields<'a, 't>, key: &'static str, mut read: impl FnMut(&Fields<'a, 't>)) {
+    let tables = top.tables(key);
+    if tables.len() > MOST_TABLES {
+        top.wrong_at(key, format!("there are {} of [[{key}]], where {MOST_TABLES} are the most", tables.len()));
+    }
+    for (number, value) in tables.into_iter().take(MOST_TABLES).enumerate() {
+        let name = value.get_ref().as_table().and_then(|t| t.iter().find(|(k, _)| k.get_ref() == "name"));
+        let item = match name.and_then(|(_, v)| v.get_ref().as_str()) {
+            Some(name) => format!("{key} `{}`", name.chars().take(40).collect::<String>()),
+            None => format!("{key} {}", number + 1),
+        };
+        if let Some(fields) = Fields::of(top.source, &item, value) {
+            read(&fields);
+            fields.finish();
+        }
+    }
+}
+
+/// `[[bus]]`.
+pub(super) fn buses(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Bus> {
+    let mut buses = Vec::new();
+    each(top, "bus", |fields| {
+        let name = names.buses.add(fields, "bus", &[]);
+        if !fields.has("rate") {
+            fields.missing("rate", "\"133MB/s\"");
+        }
+        let rate = fields.rate("rate").unwrap_or(1);
+        buses.push(Bus { name, rate, overhead: fields.time("overhead").unwrap_or(0) });
+    });
+    buses
+}
+
+/// `[[controller]]`.
+pub(super) fn controllers(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Controller> {
+    let mut controllers = Vec::new();
+    each(top, "controller", |fields| {
+        let name = names.controllers.add(fields, "controller", &[]);
+        controllers.push(Controller {
+            name,
+            bus: names.buses.refer(fields, "bus"),
+            command: fields.time("command").unwrap_or(0),
+            member_command: fields.time("member_command").unwrap_or(0),
+            rate: fields.rate("rate"),
+            xor_byte_ps: fields.each_byte("xor").unwrap_or(0),
+            galois_byte_ps: fields.each_byte("galois").unwrap_or(0),
+            cache: fields.inner("cache").map(|cache| caches::cache(&cache)),
+            outstanding: fields.whole("outstanding", 1, 1 << 20).map(|n| n as u32),
+            transfer_blocks: fields.request_blocks("largest"),
+            transfer: transfer(fields),
+        });
+    });
+    controllers
+}
+
+/// How data come into memory: `transfer`, `interrupt_each`, `byte`.
+fn transfer(fields: &Fields<'_, '_>) -> Transfer {
+    let by_hand = fields.word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
+    let interrupt_blocks = fields.request_blocks("interrupt_each");
+    let byte = fields.each_byte("byte");
+    if by_hand {
+        if !fields.has("byte") {
+            fields.missing("byte", "\"250ns/B\" (a processor moves every byte under transfer = \"pio\")");
+        }
+        return Transfer::Pio { interrupt_blocks: interrupt_blocks.unwrap_or(1), byte_ps: byte.unwrap_or(0) };
+    }
+    if byte.is_some() {
+        fields.wrong_at("byte", "`byte` is a processor's time of a byte, which only transfer = \"pio\" costs");
+    }
+    Transfer::Dma { interrupt_blocks }
+}
+
+/// `[[channel]]`.
+pub(super) fn channels(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Channel> {
+    let mut channels = Vec::new();
+    each(top, "channel", |fields| {
+        channels.push(Channel {
+            name: names.channels.add(fields, "channel", &[]),
+            controller: names.controllers.refer(fields, "controller"),
+            rate: fields.rate("rate"),
+            overhead: fields.time("overhead").unwrap_or(0),
+            disconnects: fields.truth("disconnects").unwrap_or(true),
+        });
+    });
+    channels
+}

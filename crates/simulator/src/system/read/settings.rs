@@ -1,0 +1,123 @@
+//! Values that stand in the place of what a description says, for sweeps and
+//! trials: `workload.users=16`, `data.stripe_unit=128KB`.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::text::{Source, did_you_mean};
+
+/// One key and its value, as they were typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Table and key: `workload.users` (every workload's), `data.stripe_unit`
+    /// (of the part that is called `data`), `host.cache.size`.
+    pub key: String,
+    /// The value: TOML, or a text without its quotes.
+    pub value: String,
+}
+
+impl Setting {
+    /// Reads `KEY=VALUE`; nothing where there is no `=` or no key.
+    pub fn parse(text: &str) -> Option<Setting> {
+        let (key, value) = text.split_once('=')?;
+        let (key, value) = (key.trim(), value.trim());
+        (!key.is_empty() && !value.is_empty()).then(|| Setting { key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// Puts settings into a table that was read; what has no place there is noted.
+pub(super) fn apply<'t>(source: &Source<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
+    for setting in settings {
+        let mut path = setting.key.split('.').map(str::trim);
+        let first = path.next().unwrap_or_default();
+        let rest: Vec<&'t str> = path.collect();
+        let item = format!("setting {}={}", setting.key, setting.value);
+        if rest.is_empty() || rest.iter().any(|key| key.is_empty()) {
+            source.wrong(0, &item, "a setting names a part and its key, such as workload.users=16");
+            continue;
+        }
+        let mut places = 0;
+        for (key, value) in table.iter_mut() {
+            let whole = key.get_ref() == first;
+            places += match value.get_mut() {
+                DeValue::Table(inner) if whole => set(inner, &rest, &setting.value),
+                DeValue::Array(list) => list
+                    .iter_mut()
+                    .filter_map(|each| match each.get_mut() {
+                        DeValue::Table(inner) if whole || is_called(inner, first) => Some(inner),
+                        _ => None,
+                    })
+                    .map(|inner| set(inner, &rest, &setting.value))
+                    .sum(),
+                _ => 0,
+            };
+        }
+        // a table that a description leaves out is a table of usual values
+        if places == 0 && ["system", "watch", "host"].contains(&first) {
+            let mut inner = DeTable::new();
+            places = set(&mut inner, &rest, &setting.value);
+            table.insert(Spanned::new(0..0, first.into()), Spanned::new(0..0, DeValue::Table(inner)));
+        }
+        if places == 0 {
+            let names = parts(table);
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let near = did_you_mean(first, &names);
+            source.wrong(0, &item, format!("there is no part `{first}`{near}; there are {}", names.join(", ")));
+        }
+    }
+}
+
+/// What settings can name: tables, and parts by their names.
+fn parts(table: &DeTable<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for (key, value) in table.iter() {
+        names.push(key.get_ref().to_string());
+        let list = value.get_ref().as_array().into_iter().flat_map(|list| list.iter());
+        let called = list.filter_map(|each| each.get_ref().as_table().and_then(name));
+        names.extend(called.map(str::to_owned));
+    }
+    names
+}
+
+fn name<'a>(table: &'a DeTable<'_>) -> Option<&'a str> {
+    table.iter().find(|(key, _)| key.get_ref() == "name").and_then(|(_, value)| value.get_ref().as_str())
+}
+
+fn is_called(table: &DeTable<'_>, wanted: &str) -> bool {
+    name(table) == Some(wanted)
+}
+
+/// Sets a key of a table, or of tables within it; says in how many places.
+fn set<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
+    let Some((key, rest)) = path.split_first() else { return 0 };
+    let known = table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, v)| (k.clone(), v.span()));
+    let (name, span) = known.unwrap_or_else(|| (Spanned::new(0..0, (*key).into()), 0..0));
+    if rest.is_empty() {
+        table.insert(name, Spanned::new(span, value(text)));
+        return 1;
+    }
+    match table.get_mut(&name).map(Spanned::get_mut) {
+        Some(DeValue::Table(inner)) => set(inner, rest, text),
+        Some(DeValue::Array(list)) => list
+            .iter_mut()
+            .filter_map(|each| match each.get_mut() {
+                DeValue::Table(inner) => Some(set(inner, rest, text)),
+                _ => None,
+            })
+            .sum(),
+        _ => {
+            let mut inner = DeTable::new();
+            let places = set(&mut inner, rest, text);
+            table.insert(name, Spanned::new(span, DeValue::Table(inner)));
+            places
+        }
+    }
+}
+
+/// A value as it was typed: TOML where it is some, else a text.
+fn value(text: &str) -> DeValue<'_> {
+    match DeValue::parse(text) {
+        Ok(value) => value.into_inner(),
+        Err(_) => DeValue::String(text.into()),
+    }
+}

@@ -1,0 +1,201 @@
+//! What operations of a workload do: `[[workload.class]]` and
+//! `[[workload.class.transfer]]`, or the same keys in the workload itself where
+//! there is one class of one transfer.
+
+use super::path::each;
+use super::workloads::spell;
+use crate::io::BLOCK_BYTES;
+use crate::load::{Access, Class, Part, Sizes, Spell, Transfer};
+use crate::text::quantity::{self, SIZE};
+use crate::text::{Fields, Value, did_you_mean, number};
+
+/// Keys of a transfer.
+const KEYS: [&str; 14] = [
+    "read_share",
+    "size",
+    "write_size",
+    "access",
+    "streams",
+    "around",
+    "zipf",
+    "align",
+    "area",
+    "total",
+    "parallel",
+    "compute",
+    "cached",
+    "posted",
+];
+
+/// The classes of a workload on `targets`; `cached` is the usual way where a
+/// file cache is there.
+pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> Vec<Class> {
+    if !fields.has("class") {
+        fields.know(&["class"]);
+        let class = Class::default();
+        return vec![Class { name: "all".into(), transfers: vec![transfer(fields, cached, 0)], ..class }];
+    }
+    for key in KEYS.into_iter().filter(|key| fields.has(key)) {
+        fields.wrong_at(key, format!("`{key}` stands in each [[workload.class]] where there are some"));
+    }
+    fields.know(&KEYS);
+    let mut classes = Vec::new();
+    each(fields, "class", |class| {
+        let number = classes.len() + 1;
+        let name = class.text("name").map_or_else(|| format!("class{number}"), str::to_owned);
+        let transfers = if class.has("transfer") {
+            let mut transfers = Vec::new();
+            for key in KEYS.into_iter().filter(|key| class.has(key)) {
+                class.wrong_at(key, format!("`{key}` stands in each [[workload.class.transfer]] where there are some"));
+            }
+            class.know(&KEYS);
+            each(class, "transfer", |inner| {
+                let target = target(inner, targets);
+                transfers.push(transfer(inner, cached, target));
+            });
+            transfers
+        } else {
+            class.know(&["transfer"]);
+            let target = target(class, targets);
+            vec![transfer(class, cached, target)]
+        };
+        classes.push(Class {
+            name,
+            weight: class.number("weight", 0.0, 1e12).unwrap_or(1.0),
+            transfers,
+            rounds: class.whole("rounds", 1, u64::from(u32::MAX)).map_or(1, |n| n as u32),
+        });
+    });
+    classes
+}
+
+/// `on` of a class or a transfer: one of what the workload uses.
+fn target(fields: &Fields<'_, '_>, targets: &[String]) -> u16 {
+    let Some(name) = fields.text("on") else { return 0 };
+    match targets.iter().position(|t| t == name) {
+        Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
+        None => {
+            let known: Vec<&str> = targets.iter().map(String::as_str).collect();
+            let near = did_you_mean(name, &known);
+            let message =
+                format!("`{name}` is not among what the workload uses{near}: on = [\"{}\"]", known.join("\", \""));
+            fields.wrong_at("on", message);
+            0
+        }
+    }
+}
+
+fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
+    let usual = Transfer::default();
+    Transfer {
+        target,
+        part: part(fields),
+        access: access(fields),
+        align_bytes: fields.blocks("align", 1 << 40).map_or(usual.align_bytes, |blocks| blocks * BLOCK_BYTES),
+        read_share: fields.share("read_share").unwrap_or(usual.read_share),
+        bytes: sizes(fields, "size").unwrap_or(usual.bytes),
+        write_bytes: sizes(fields, "write_size"),
+        total_bytes: fields.blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
+        parallel: fields.whole("parallel", 1, 65_536).map_or(usual.parallel, |n| n as u32),
+        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        cached: fields.truth("cached").unwrap_or(cached),
+        posted: fields.truth("posted").unwrap_or(usual.posted),
+    }
+}
+
+/// `area`: the first so many bytes (`"60MB"`), a stretch (`{ from = "1GB", size
+/// = "60MB" }`), or a share of it (`"10%"`, `{ from = "90%", to = "100%" }`).
+fn part(fields: &Fields<'_, '_>) -> Part {
+    let Some(value) = fields.take("area") else { return Part::All };
+    if value.get_ref().is_table() {
+        return fields.inner("area").map_or(Part::All, |inner| stretch(&inner));
+    }
+    let text = value.get_ref().as_str().unwrap_or_default();
+    if text.ends_with('%') || !value.get_ref().is_str() {
+        return fields.share("area").map_or(Part::All, |to| Part::Share { from: 0.0, to });
+    }
+    fields.space("area").map_or(Part::All, |blocks| Part::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
+}
+
+fn stretch(inner: &Fields<'_, '_>) -> Part {
+    let part = if inner.has("size") {
+        let from = inner.space("from").unwrap_or(0);
+        let size = inner.space("size").unwrap_or(0);
+        Part::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
+    } else {
+        if !inner.has("from") && !inner.has("to") {
+            inner.wrong("an area is such as { from = \"1GB\", size = \"60MB\" } or { from = \"0%\", to = \"10%\" }");
+        }
+        inner.know(&["size"]);
+        Part::Share { from: inner.share("from").unwrap_or(0.0), to: inner.share("to").unwrap_or(1.0) }
+    };
+    inner.finish();
+    part
+}
+
+/// `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
+fn access(fields: &Fields<'_, '_>) -> Access {
+    let sequential = fields.word("access", &[("random", false), ("sequential", true)]);
+    let streams = fields.whole("streams", 0, 1 << 20);
+    let zipf = fields.number("zipf", 0.0, 100.0);
+    let around = fields.inner("around").map(|inner| {
+        for key in ["mean", "deviation"].into_iter().filter(|key| !inner.has(key)) {
+            inner.missing(key, "0.5");
+        }
+        let (mean, deviation) = (inner.share("mean"), inner.share("deviation"));
+        inner.finish();
+        Access::Normal { mean: mean.unwrap_or(0.5), deviation: deviation.unwrap_or(0.1) }
+    });
+    if sequential == Some(true) || (sequential.is_none() && streams.is_some()) {
+        for key in ["zipf", "around"].into_iter().filter(|key| fields.has(key)) {
+            fields.wrong_at(key, format!("`{key}` spreads random places: access = \"random\""));
+        }
+        return Access::Sequential { streams: streams.unwrap_or(0) as u32 };
+    }
+    if streams.is_some() {
+        fields.wrong_at("streams", "`streams` are read one block behind the other: access = \"sequential\"");
+    }
+    match (around, zipf) {
+        (Some(_), Some(_)) => {
+            fields.wrong_at("zipf", "`zipf` and `around` are two ways of spreading places; one of them is enough");
+            Access::Uniform
+        }
+        (Some(normal), None) => normal,
+        (None, Some(theta)) => Access::Zipf { theta },
+        (None, None) => Access::Uniform,
+    }
+}
+
+/// `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`),
+/// or any size between two (`{ from = "4KB", to = "64KB" }`).
+fn sizes(fields: &Fields<'_, '_>, key: &'static str) -> Option<Sizes> {
+    let value = fields.take(key)?;
+    if value.get_ref().is_table() {
+        let inner = fields.inner(key)?;
+        for key in ["from", "to"].into_iter().filter(|key| !inner.has(key)) {
+            inner.missing(key, SIZE.example);
+        }
+        let (from, to) = (inner.request_blocks("from"), inner.request_blocks("to"));
+        inner.finish();
+        let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES;
+        return Some(Sizes::Uniform { from: bytes(from?), to: bytes(to?) });
+    }
+    let Some(list) = value.get_ref().as_array() else {
+        return fields.request_blocks(key).map(|blocks| Sizes::One(u64::from(blocks) * BLOCK_BYTES));
+    };
+    let weighted: Option<Vec<(u64, f64)>> = list.iter().map(weighted).collect();
+    if weighted.as_ref().is_none_or(Vec::is_empty) {
+        fields.wrong_at(key, format!("`{key}` as a list has sizes and weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"));
+        return None;
+    }
+    weighted.map(Sizes::Weighted)
+}
+
+/// `["4KB", 0.7]`.
+fn weighted(value: Value<'_, '_>) -> Option<(u64, f64)> {
+    let pair = value.get_ref().as_array()?;
+    let (size, weight) = (pair.first()?, pair.get(1)?);
+    let blocks = quantity::blocks(size.get_ref().as_str()?).ok()?;
+    let weight = number(weight).filter(|weight| *weight >= 0.0)?;
+    (pair.len() == 2 && blocks > 0).then_some((blocks * BLOCK_BYTES, weight))
+}

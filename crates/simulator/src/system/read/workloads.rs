@@ -1,0 +1,280 @@
+//! `[[workload]]`: who asks, how often, on what.
+
+use diskwright_base::Dice;
+
+use super::Loader;
+use super::names::{Names, targets_of};
+use super::path::each;
+use super::transfers;
+use crate::load::{Batch, Bursts, Class, ClosedSpec, Load, LoadError, LoadSpec, OpenSpec, Phase, Spell};
+use crate::system::{System, Target, Workload};
+use crate::text::Fields;
+use crate::text::quantity::{self, TIME};
+use crate::{Ns, array};
+
+/// Sorts of workloads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Users who wait.
+    Closed,
+    /// Arrivals that do not.
+    Open,
+}
+
+const SORTS: [(&str, Sort); 2] = [("closed", Sort::Closed), ("open", Sort::Open)];
+
+/// All workloads of a system whose other parts were read.
+pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, _load: Loader<'_>) -> Vec<Workload> {
+    let mut workloads: Vec<Workload> = Vec::new();
+    let mut own = super::names::List::default();
+    if top.tables("workload").is_empty() {
+        top.wrong("nothing is asked of the system: at least one [[workload]] is needed");
+    }
+    each(top, "workload", |fields| {
+        let name = own.add(fields, "workload", &[]);
+        let targets = targets(fields, names, system);
+        let words: Vec<String> = targets.iter().map(|t| called(system, names, *t)).collect();
+        let load = spec(fields, &words, system.host.cache.is_some());
+        if !targets.is_empty() && fields.source.is_well() {
+            check(fields, system, &targets, &load);
+        }
+        workloads.push(Workload { name, targets, load });
+    });
+    workloads
+}
+
+/// What a workload uses: what `on` names; else the only array; else the drives.
+fn targets(fields: &Fields<'_, '_>, names: &Names, system: &System) -> Vec<Target> {
+    if fields.has("on") {
+        let mut targets = Vec::new();
+        for (text, at) in fields.texts("on") {
+            match targets_of(&system.drives, names, text) {
+                Ok(found) => targets.extend(found),
+                Err(message) => fields.source.wrong(at, &fields.item, message),
+            }
+        }
+        if targets.len() > usize::from(u16::MAX) {
+            fields.wrong_at("on", "more targets than 65535");
+        }
+        return targets;
+    }
+    fields.know(&["on"]);
+    match (system.arrays.len(), system.drive_count()) {
+        (1, _) => vec![Target::Array(0)],
+        (0, 1) => vec![Target::Drive(0)],
+        (0, 0) => Vec::new(),
+        _ => {
+            let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).take(20).collect();
+            fields.wrong(format!("`on` is missing, and there are several to choose from: {}", all.join(", ")));
+            Vec::new()
+        }
+    }
+}
+
+fn called(system: &System, names: &Names, target: Target) -> String {
+    match target {
+        Target::Array(at) => names.arrays.name(at).to_owned(),
+        Target::Drive(drive) => system.drive_name(drive),
+    }
+}
+
+/// Blocks of a target; none where it could not be read.
+fn blocks(system: &System, target: Target) -> Option<u64> {
+    match target {
+        Target::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
+        Target::Array(at) => {
+            let set = system.arrays.get(at)?;
+            let of = |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
+            let own: Option<Vec<u64>> = set.members.iter().map(of).collect();
+            let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
+            let (level, unit_blocks, layout, copies) = (set.level, set.unit_blocks, set.layout, set.copies);
+            array::Array::new(&array::Description { level, members, unit_blocks, layout, copies })
+                .ok()
+                .map(|array| array.blocks())
+        }
+    }
+}
+
+fn spec(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
+    let sort = fields.word("kind", &SORTS);
+    let open = sort.map_or(fields.has("rate"), |sort| sort == Sort::Open);
+    let classes = transfers::classes(fields, targets, cached);
+    let phases = phases(fields, &classes);
+    let most_operations = fields.whole("operations", 1, u64::MAX >> 1);
+    if open {
+        refuse(fields, &["users", "outstanding", "think"], "users who wait: kind = \"closed\", without a rate");
+        LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..arrivals(fields) })
+    } else {
+        let open = ["arrivals", "batch", "bursts", "most_outstanding", "rate"];
+        refuse(fields, &open, "arrivals that wait for nobody: kind = \"open\"");
+        let usual = ClosedSpec::default();
+        LoadSpec::Closed(ClosedSpec {
+            users: fields.whole("users", 1, 1 << 20).map_or(usual.users, |n| n as u32),
+            outstanding: fields.whole("outstanding", 1, 1 << 20).map_or(usual.outstanding, |n| n as u32),
+            think: spell(fields, "think").unwrap_or(Spell::NONE),
+            classes,
+            phases,
+            most_operations,
+        })
+    }
+}
+
+/// Keys of the other sort of workload.
+fn refuse(fields: &Fields<'_, '_>, keys: &[&'static str], belongs: &str) {
+    for key in keys.iter().filter(|key| fields.has(key)) {
+        fields.wrong_at(key, format!("`{key}` belongs to {belongs}"));
+    }
+    fields.know(keys);
+}
+
+/// The keys of a workload whose operations come on their own.
+fn arrivals(fields: &Fields<'_, '_>) -> OpenSpec {
+    let usual = OpenSpec::default();
+    if !fields.has("rate") {
+        fields.missing("rate", "\"100/s\"");
+    }
+    let rate = fields.often("rate").filter(|rate| {
+        let some = *rate > 0.0;
+        if !some {
+            fields.wrong_at("rate", "`rate` is nothing at all, where more than 0/s belongs");
+        }
+        some
+    });
+    let gap_s = rate.map_or(0.01, |rate| 1.0 / rate);
+    let steady = fields.word("arrivals", &[("poisson", false), ("steady", true)]).unwrap_or(false);
+    let bursts = fields.inner("bursts").and_then(|inner| {
+        let bursts = Some(()).and_then(|()| {
+            let (on, off) = (spell(&inner, "on"), spell(&inner, "off"));
+            Some(Bursts { on: on?, off: off? })
+        });
+        if bursts.is_none() {
+            inner.wrong("bursts have an `on` and an `off` time, such as { on = \"1s\", off = \"9s\" }");
+        }
+        inner.finish();
+        bursts
+    });
+    OpenSpec {
+        gap: if steady { Spell::Constant { s: gap_s } } else { Spell::Exponential { mean_s: gap_s } },
+        batch: batch(fields).unwrap_or(usual.batch),
+        bursts,
+        most_outstanding: fields
+            .whole("most_outstanding", 1, u64::from(u32::MAX - 1))
+            .map_or(usual.most_outstanding, |n| n as u32),
+        ..usual
+    }
+}
+
+/// `batch = 8`, or `{ mean = 2.5 }` of a geometric distribution.
+fn batch(fields: &Fields<'_, '_>) -> Option<Batch> {
+    if fields.take("batch")?.get_ref().is_table() {
+        let inner = fields.inner("batch")?;
+        if !inner.has("mean") {
+            inner.missing("mean", "2.5");
+        }
+        let mean = inner.number("mean", 1.0, 65_536.0);
+        inner.finish();
+        return mean.map(Batch::Geometric);
+    }
+    fields.whole("batch", 1, 65_536).map(|n| Batch::Fixed(n as u32))
+}
+
+/// `[[workload.phase]]`: how a load grows and falls.
+fn phases(fields: &Fields<'_, '_>, classes: &[Class]) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    each(fields, "phase", |phase| {
+        let from = phase.number("from", 0.0, 1000.0);
+        let to = phase.number("to", 0.0, 1000.0);
+        let level = phase.number("level", 0.0, 1000.0);
+        if level.is_some() && (from.is_some() || to.is_some()) {
+            phase.wrong_at("level", "`level` is one for the whole phase; `from` and `to` are for one that changes");
+        }
+        let (from, to) = (level.or(from).or(to).unwrap_or(1.0), level.or(to).or(from).unwrap_or(1.0));
+        if !phase.has("lasts") {
+            phase.missing("lasts", "\"10s\"; lasts = \"for ever\" ends the list");
+        }
+        let ever = phase.take("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
+        let lasts = if ever { Some(Ns::MAX) } else { phase.some_time("lasts") };
+        phases.push(Phase { lasts: lasts.unwrap_or(1), from, to, weights: weights(phase, classes) });
+    });
+    phases
+}
+
+/// `weights = [1, 0, 2]`, one for each class.
+fn weights(phase: &Fields<'_, '_>, classes: &[Class]) -> Vec<f64> {
+    let Some(value) = phase.take("weights") else { return Vec::new() };
+    let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::number).collect::<Vec<_>>());
+    match list {
+        Some(list) if list.len() == classes.len() && list.iter().all(|w| w.is_some_and(|w| w >= 0.0)) => {
+            list.into_iter().flatten().collect()
+        }
+        _ => {
+            let message = format!("`weights` is a list of {} numbers of 0 or more, one for each class", classes.len());
+            phase.wrong_at("weights", message);
+            Vec::new()
+        }
+    }
+}
+
+/// A length of time that may be drawn: `"7s"`, or one of `{ exponential = "7s" }`,
+/// `{ uniform = ["1s", "3s"] }`, `{ erlang = "7s", stages = 4 }`,
+/// `{ normal = "7s", deviation = "1s" }`, `{ hyper = "7s", cv2 = 4 }`.
+pub(super) fn spell(fields: &Fields<'_, '_>, key: &'static str) -> Option<Spell> {
+    let seconds = |ns: Ns| ns as f64 / 1e9;
+    if !fields.take(key)?.get_ref().is_table() {
+        return fields.time(key).map(|ns| Spell::Constant { s: seconds(ns) });
+    }
+    let inner = fields.inner(key)?;
+    let time = |key: &'static str| inner.time(key).map(seconds);
+    let mut found = Vec::new();
+    found.extend(time("exponential").map(|mean_s| Spell::Exponential { mean_s }));
+    let stages = inner.whole("stages", 1, 10_000);
+    found.extend(time("erlang").map(|mean_s| Spell::Erlang { mean_s, stages: stages.unwrap_or(2) as u32 }));
+    let deviation_s = time("deviation");
+    found.extend(time("normal").map(|mean_s| Spell::Normal { mean_s, deviation_s: deviation_s.unwrap_or(0.0) }));
+    let cv2 = inner.number("cv2", 1.0, 1e6);
+    found.extend(time("hyper").map(|mean_s| Spell::Hyper { mean_s, cv2: cv2.unwrap_or(1.0) }));
+    if inner.has("uniform") {
+        found.extend(uniform(&inner));
+    }
+    inner.know(&["uniform"]);
+    if found.len() != 1 && fields.source.is_well() {
+        let kinds = "exponential, uniform, erlang, normal, hyper";
+        inner.wrong(format!("a time that is drawn is one of {kinds}, such as {{ exponential = \"7s\" }}"));
+    }
+    inner.finish();
+    found.into_iter().next()
+}
+
+/// `uniform = ["1s", "3s"]`.
+fn uniform(inner: &Fields<'_, '_>) -> Option<Spell> {
+    let times = inner.texts("uniform");
+    let read = |at: usize| times.get(at).and_then(|(text, _)| quantity::time(text).ok()).map(|ns| ns as f64 / 1e9);
+    match (times.len(), read(0), read(1)) {
+        (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(Spell::Uniform { from_s, to_s }),
+        _ => {
+            let right = format!("`uniform` is {} twice, the lesser first: [\"1s\", \"3s\"]", TIME.what);
+            inner.wrong_at("uniform", right);
+            None
+        }
+    }
+}
+
+/// What the load itself says of its specification.
+fn check(fields: &Fields<'_, '_>, system: &System, targets: &[Target], load: &LoadSpec) {
+    let sizes: Option<Vec<u64>> = targets.iter().map(|target| blocks(system, *target)).collect();
+    let Some(sizes) = sizes else { return };
+    if let Err(LoadError { item, because }) = Load::new(load, &sizes, Dice::new(1, 0)) {
+        let key = match item.as_str() {
+            "part" => "area",
+            "phases" => "phase",
+            "classes" | "transfers" => "class",
+            "gap" => "rate",
+            "bytes" => "size",
+            "write_bytes" => "write_size",
+            "total_bytes" => "total",
+            "align_bytes" => "align",
+            other => other,
+        };
+        fields.wrong_at(key, format!("`{key}`: {because}"));
+    }
+}

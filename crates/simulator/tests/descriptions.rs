@@ -1,0 +1,401 @@
+//! Descriptions of systems: what is read from them, and what is told of wrong ones.
+
+use diskwright_simulator::array::Level;
+use diskwright_simulator::load::{Access, LoadSpec, Part, Sizes, Spell};
+use diskwright_simulator::system::read::{Described, Setting, read};
+use diskwright_simulator::system::{RunBy, Target, Transfer};
+
+/// Other files that the descriptions of these tests may name.
+fn file(path: &str) -> Result<String, String> {
+    match path {
+        "own.toml" => Ok(OWN.to_owned()),
+        "broken.toml" => Ok("[[drive]]\nid = 5\n".to_owned()),
+        _ => Err("no such file".to_owned()),
+    }
+}
+
+const OWN: &str = r#"
+[[drive]]
+id = "server"
+name = "Ten milliseconds"
+vendor = "nobody"
+year = 2000
+class = "plain"
+capacity_gb = 1
+interface = "none"
+source = "made up"
+[drive.plain]
+servers = 1
+service = { constant_us = 10000 }
+"#;
+
+fn described(text: &str) -> Described {
+    read("a.toml", text, &[], &file).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+}
+
+/// What is told of a description with these settings.
+fn told(text: &str, settings: &[&str]) -> String {
+    let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
+    match read("a.toml", text, &settings, &file) {
+        Ok(_) => String::new(),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+/// A plain drive of 10 GB.
+const DISK: &str = "[[drive]]\ncapacity = \"10GB\"\nplain = { servers = 1, service = { constant_us = 5000 } }\n";
+
+#[test]
+fn a_drive_and_a_workload_are_a_few_lines() {
+    let found = described("[[drive]]\nmodel = \"st32171w\"\n\n[[workload]]\nusers = 4\nsize = \"8KB\"\n");
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let system = found.system;
+    assert_eq!((system.name.as_str(), system.drive_count()), ("a", 1));
+    assert_eq!((system.drives[0].name.as_str(), system.workloads[0].name.as_str()), ("disk", "workload"));
+    assert_eq!(system.workloads[0].targets, [Target::Drive(0)]);
+    let LoadSpec::Closed(load) = &system.workloads[0].load else { panic!("closed") };
+    assert_eq!((load.users, load.classes[0].transfers[0].bytes.clone()), (4, Sizes::One(8192)));
+}
+
+/// Everything that can be said of the path, arrays and closed loads.
+const WHOLE: &str = r#"
+[system]
+name = "file server"
+about = "what a whole description looks like"
+catalogue = "own.toml"
+
+[watch]
+seed = 7
+warm_up = "1s"
+duration = "30s"
+interval = "500ms"
+
+[host]
+processors = 2
+request = "100us"
+interrupt = "20us"
+copy = "10ns/B"
+xor = "200MB/s"
+galois = "50MB/s"
+other_interrupts = "100/s"
+largest = "64KB"
+memory_rate = "540MB/s"
+[host.cache]
+size = "16MB"
+write = "back"
+read_ahead = "64KB"
+
+[[bus]]
+name = "pci"
+rate = "133MB/s"
+overhead = "1us"
+
+[[controller]]
+name = "raid"
+command = "0.3ms"
+member_command = "0.1ms"
+rate = "40MB/s"
+xor = "100MB/s"
+outstanding = 64
+[controller.cache]
+size = "4MB"
+write = "through"
+read_ahead = "none"
+
+[[controller]]
+name = "ide"
+bus = "none"
+transfer = "pio"
+interrupt_each = "512B"
+byte = "250ns/B"
+
+[[channel]]
+name = "scsi"
+controller = "raid"
+rate = "20MB/s"
+overhead = "0.2ms"
+
+[[channel]]
+name = "cable"
+controller = "ide"
+disconnects = false
+
+[[drive]]
+name = "data"
+count = 5
+model = "server"
+channel = "scsi"
+depth = 8
+
+[[drive]]
+name = "boot"
+channel = "cable"
+capacity = "1GB"
+plain = { servers = 1, service = { exponential_us = 10000 } }
+
+[[array]]
+name = "set"
+level = 5
+drives = ["data0-3"]
+spares = ["data4"]
+failed = ["data1"]
+stripe_unit = "32KB"
+run_by = "raid"
+write_by = "read-modify-write"
+rebuild = { step = "64KB", rate = "5MB/s" }
+layout = "left_asymmetric"
+member_space = "100MB"
+
+[[workload]]
+name = "users"
+on = ["set", "boot"]
+users = 20
+think = { exponential = "7s" }
+[[workload.class]]
+name = "copy"
+weight = 3
+[[workload.class.transfer]]
+on = "set"
+size = [["4KB", 0.7], ["64KB", 0.3]]
+read_share = "70%"
+total = "4MB"
+access = "sequential"
+[[workload.class.transfer]]
+on = "boot"
+area = { from = "10%", to = "20%" }
+zipf = 0.9
+cached = false
+[[workload.phase]]
+lasts = "5s"
+from = 0
+to = 1
+[[workload.phase]]
+lasts = "for ever"
+
+[[workload]]
+name = "stream"
+on = "boot"
+rate = "50/s"
+arrivals = "steady"
+size = { from = "4KB", to = "8KB" }
+area = "60MB"
+around = { mean = 0.5, deviation = 0.1 }
+"#;
+
+#[test]
+fn every_part_is_read() {
+    let found = described(WHOLE);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let system = found.system;
+    assert_eq!((system.watch.seed, system.watch.interval, system.host.xor_byte_ps), (7, 500_000_000, 5000));
+    assert_eq!((system.controllers[0].bus, system.controllers[1].bus), (Some(0), None));
+    assert_eq!(system.controllers[1].transfer, Transfer::Pio { interrupt_blocks: 1, byte_ps: 250_000 });
+    assert!(system.controllers[0].cache.is_some() && system.host.cache.is_some());
+    assert_eq!((system.channels[0].disconnects, system.channels[1].disconnects), (true, false));
+    assert_eq!((system.drives[0].channel, system.drives[1].channel), (Some(0), Some(1)));
+    let set = &system.arrays[0];
+    assert_eq!((set.level, set.unit_blocks, set.run_by), (Level::Raid5, 64, RunBy::Controller(0)));
+    assert_eq!((set.members.as_slice(), set.spares.as_slice()), ([0, 1, 2, 3].as_slice(), [4].as_slice()));
+    assert_eq!((set.failed.as_slice(), set.rebuild.map(|r| r.step_blocks)), ([1].as_slice(), Some(128)));
+    assert_eq!(system.workloads[0].targets, [Target::Array(0), Target::Drive(5)]);
+    let LoadSpec::Closed(users) = &system.workloads[0].load else { panic!("closed") };
+    assert_eq!(users.think, Spell::Exponential { mean_s: 7.0 });
+    assert_eq!((users.phases.len(), users.phases[1].lasts), (2, u64::MAX));
+    let [first, second] = users.classes[0].transfers.as_slice() else { panic!("two transfers") };
+    assert_eq!((first.target, first.read_share, first.cached), (0, 0.7, true));
+    assert_eq!(first.bytes, Sizes::Weighted(vec![(4096, 0.7), (65_536, 0.3)]));
+    assert_eq!((second.target, second.part, second.cached), (1, Part::Share { from: 0.1, to: 0.2 }, false));
+    let LoadSpec::Open(stream) = &system.workloads[1].load else { panic!("open") };
+    assert_eq!(stream.gap, Spell::Constant { s: 0.02 });
+    assert_eq!(stream.classes[0].transfers[0].access, Access::Normal { mean: 0.5, deviation: 0.1 });
+}
+
+#[test]
+fn settings_stand_in_the_place_of_what_is_said() {
+    let settings = ["workload.users=16", "watch.duration=5s", "disk.count=3", "host.cache.size=8MB"];
+    let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).unwrap()).collect();
+    let text = format!("{DISK}[[workload]]\non = \"disk\"\nusers = 1\n");
+    assert!(read("a.toml", &text, &settings, &file).unwrap_err().to_string().contains("no part `disk`"));
+    let text = text.replace("[[drive]]", "[[drive]]\nname = \"disk\"");
+    let system = read("a.toml", &text, &settings, &file).unwrap().system;
+    assert_eq!((system.drive_count(), system.workloads[0].targets.len()), (3, 3));
+    assert_eq!((system.watch.duration, system.host.cache.map(|c| c.bytes)), (5_000_000_000, Some(8 << 20)));
+    let LoadSpec::Closed(load) = &system.workloads[0].load else { panic!("closed") };
+    assert_eq!(load.users, 16);
+    assert!(told(&text, &["users=3"]).contains("setting users=3: a setting names a part and its key"));
+    assert!(told(&text, &["workloads.users=3"]).contains("no part `workloads`; did you mean `workload`?"));
+    assert!(told(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
+    assert!(told(&text, &["workload.users=many"]).contains("`users` is a whole number, not a text"));
+    assert_eq!(Setting::parse("users"), None);
+}
+
+/// A description around [`DISK`] that has one mistake, and what is told of it.
+fn one_mistake(rest: &str, expected: &str) {
+    let text = format!("{DISK}{rest}\n[[workload]]\n");
+    let told = told(&text, &[]);
+    assert!(told.starts_with("a.toml:") && told.contains(expected), "{text}\n---\n{told}");
+    assert_eq!(told.lines().count(), 1, "{text}\n---\n{told}");
+}
+
+#[test]
+fn wrong_parts_of_the_path_are_told() {
+    let cases = [
+        ("[wacth]", "a.toml:4: unknown key `wacth`; did you mean `watch`?"),
+        ("[watch]\nduration = 60", "a.toml:5: [watch]: `duration` is 60 without a unit, where a time belongs"),
+        ("[watch]\nduration = \"60\"", "`duration` is `60` without a unit"),
+        ("[watch]\nduration = \"1s\"\ninterval = \"5s\"", "`interval` is longer than `duration`"),
+        ("[watch]\nseed = -1", "`seed` is -1, where whole numbers from 0"),
+        ("[host]\nprocesors = 2", "unknown key `procesors`; did you mean `processors`?"),
+        ("[host]\nprocessors = 0", "`processors` is 0, where whole numbers from 1"),
+        ("[host]\ncopy = \"5ns\"", "`copy` is `5ns` with the unknown unit `ns`"),
+        ("[host]\nlargest = \"1000B\"", "no multiple of 512 bytes; the nearest is \"1024B\""),
+        ("[host]\ncache = 5", "[host], cache: is a table with keys of its own, not an integer"),
+        ("[host.cache]", "[host], cache: `size` is missing; such as size = \"64MB\""),
+        ("[host.cache]\nsize = \"64MB\"\nwrite = \"thru\"", "`write` knows no `thru`; it takes back, through"),
+        ("[host.cache]\nsize = \"64MB\"\nwrite = \"through\"\nflush_at = 0.1", "`flush_at` is for posted writes"),
+        ("[host.cache]\nsize = \"1KB\"", "1024 bytes are less than four pages"),
+        ("[bus]\nrate = \"5MB/s\"", "`bus` is a table; write it as [[bus]]"),
+        ("[[bus]]\nname = \"pci\"", "bus `pci`: `rate` is missing; such as rate = \"133MB/s\""),
+        ("[[bus]]\nrate = \"133Mb/s\"", "unknown unit `Mb/s` (there are b/s"),
+        ("[[bus]]\nname = \"none\"\nrate = \"1MB/s\"", "`none` is a word of this language"),
+        ("[[controller]]\nbus = \"pci\"", "no bus is called `pci`; there is none"),
+        ("[[controller]]\ntransfer = \"pio\"", "`byte` is missing; such as byte = \"250ns/B\""),
+        ("[[controller]]\nbyte = \"1ns/B\"", "which only transfer = \"pio\" costs"),
+        (
+            "[[controller]]\nname = \"a\"\n[[controller]]\nname = \"a\"",
+            "a.toml:7: controller `a`: there is another `a`",
+        ),
+        (
+            "[[controller]]\nname = \"raid\"\n[[channel]]\ncontroller = \"riad\"",
+            "no controller is called `riad`; did you",
+        ),
+    ];
+    for (rest, expected) in cases {
+        one_mistake(rest, expected);
+    }
+}
+
+#[test]
+fn wrong_arrays_are_told() {
+    let many = "[[drive]]\nname = \"d\"\ncount = 4\nmodel = \"st32171w\"\n";
+    let cases = [
+        ("level = \"raid5\"\ndrives = [\"d0\", \"d1\"]", "raid5 needs at least 3 members, and there are 2"),
+        ("level = \"raid9\"\ndrives = \"d\"", "no level is called `raid9`; did you mean `raid0`?"),
+        ("drives = \"d\"", "`level` is missing; such as level = \"raid5\""),
+        ("level = 5", "`disk` is a member of `array`, and its blocks belong to that; use on = \"array\""),
+        ("level = 0\ndrives = \"e\"", "no drive is called `e`"),
+        ("level = 0\ndrives = [\"d2-4\"]", "`d2-4`: the drives of `d` are numbered 0 to 3"),
+        ("level = 0\ndrives = [\"d\", \"d1\"]", "`d1` is a member twice"),
+        ("level = 0\ndrives = \"d\"\nspares = \"d1\"", "`d1` is a member and a spare"),
+        ("level = 5\ndrives = \"d\"\nfailed = [4]", "`failed` is 4, where whole numbers from 0 to 3 are possible"),
+        ("level = 5\ndrives = \"d0-2\"\nfailed = \"d3\"", "`d3` has failed but is no member of this array"),
+        ("level = 5\ndrives = \"d\"\nfailed = [0]\nrebuild = true", "a rebuild needs a drive to write to"),
+        ("level = 5\ndrives = \"d\"\nstripe_unit = 64", "`stripe_unit` is 64 without a unit, where a size belongs"),
+        ("level = 5\ndrives = \"d\"\nstripe_unit = \"3GB\"", "one to 1073741824 bytes are possible"),
+        ("level = 5\ndrives = \"d\"\nlayout = \"near\"", "raid5 has no layout near; it has left_symmetric"),
+        ("level = 5\ndrives = \"d\"\nlayout = \"left\"", "no layout is called `left`; there are left_symmetric"),
+        ("level = 10\ndrives = \"d\"\ncopies = 9", "raid10 of 4 members keeps 2 to 4 copies, not 9"),
+        ("level = 5\ndrives = \"d\"\nrun_by = \"raid\"", "no controller is called `raid`; there is none; \"host\""),
+        ("level = 5\ndrives = \"d\"\nmember_space = \"1TB\"", "where the smallest member holds"),
+        ("level = 5\ndrives = \"d\"\nname = \"d\"", "there is another `d`; each needs a name of its own"),
+        (
+            "level = 5\ndrives = \"d\"\nrebuild = { step = \"1MB\", dpeth = 2 }",
+            "unknown key `dpeth`; did you mean `depth`?",
+        ),
+        (
+            "level = 5\ndrives = \"d\"\n[[array]]\nlevel = 0\ndrives = [\"d1\", \"disk\"]",
+            "`d1` belongs to `array` already",
+        ),
+    ];
+    for (rest, expected) in cases {
+        let text = format!("{many}{DISK}[[array]]\n{rest}\n[[workload]]\non = \"disk\"\n");
+        let told = told(&text.replace("[[drive]]\ncapacity", "[[drive]]\nname = \"disk\"\ncapacity"), &[]);
+        assert!(told.contains(expected), "{rest}\n---\n{told}");
+    }
+}
+
+#[test]
+fn wrong_drives_and_workloads_are_told() {
+    let cases = [
+        ("[[drive]]\nmodel = \"st32171\"\n[[workload]]", "no drive of the catalogue is called `st32171`; did you mean"),
+        ("[[drive]]\nmodel = \"zzzzzzzzzzz\"\n[[workload]]", "`list drives` shows all"),
+        ("[[drive]]\n[[workload]]", "drive 1: what is it? model = "),
+        ("[[drive]]\nmodel = \"st32171w\"\nfile = \"x\"\n[[workload]]", "`model` says what it is already"),
+        ("[[drive]]\nfile = \"x.diskspecs\"\n[[workload]]", "`x.diskspecs`: no such file"),
+        ("[[drive]]\nplain = { servers = 1 }\n[[workload]]", "a.toml:2: drive 1, plain: missing field `service`"),
+        ("[[drive]]\nplain = { servers = 0, service = { constant_us = 1 } }\n[[workload]]", "servers: 0 where 1 to"),
+        ("[[drive]]\nmodel = \"st32171w\"\ncapacity = \"9GB\"\n[[workload]]", "has its own capacity; leave it out"),
+        ("[[drive]]\nmodel = \"st32171w\"\ncount = 5000\n[[workload]]", "`count` is 5000, where whole numbers from 1"),
+        (
+            "[[drive]]\nmodel = \"st32171w\"\norder = \"sptf\"\n[[workload]]",
+            "`order` knows no `sptf`; it takes first-come",
+        ),
+        ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "no channel is called `x`; there is none"),
+        ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "broken.toml:2: drive 5: "),
+        ("[[workload]]", "there is no drive: at least one [[drive]] is needed"),
+        ("[[drive]]\nmodel = \"st32171w\"", "nothing is asked of the system"),
+        (
+            "[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]",
+            "`on` is missing, and there are several to choose",
+        ),
+    ];
+    for (text, expected) in cases {
+        let told = told(text, &[]);
+        assert!(told.contains(expected), "{text}\n---\n{told}");
+    }
+    let workloads = [
+        ("users = 0", "`users` is 0, where whole numbers from 1"),
+        ("kind = \"opn\"", "`kind` knows no `opn`; did you mean `open`?"),
+        ("kind = \"open\"", "`rate` is missing; such as rate = \"100/s\""),
+        ("rate = 100", "`rate` is 100 without a unit, where a number a second belongs, such as rate = \"3000/s\""),
+        ("rate = \"0/s\"", "`rate` is nothing at all"),
+        ("rate = \"5/s\"\nusers = 3", "`users` belongs to users who wait"),
+        ("users = 3\narrivals = \"steady\"", "`arrivals` belongs to arrivals that wait for nobody"),
+        ("think = 7", "`think` is 7 without a unit, where a time belongs"),
+        ("think = { exponental = \"7s\" }", "unknown key `exponental`; did you mean `exponential`?"),
+        ("think = { uniform = [\"3s\", \"1s\"] }", "the lesser first"),
+        ("size = \"64K\"\nread_share = 70", "`read_share` is 70, where a share belongs: 0.3 or \"30%\""),
+        ("size = \"100B\"", "no multiple of 512 bytes; the nearest is \"512B\""),
+        ("size = [\"4KB\"]", "`size` as a list has sizes and weights"),
+        ("size = { from = \"8KB\", to = \"4KB\" }", "`size`: the lesser size comes first"),
+        ("area = \"11GB\"", "`area`: 21484375 blocks from 0 on do not lie in a target of 19531250"),
+        ("area = { from = \"20%\", to = \"10%\" }", "0.2 to 0.1 is no part"),
+        ("access = \"sequental\"", "`access` knows no `sequental`; did you mean `sequential`?"),
+        ("access = \"sequential\"\nzipf = 1", "`zipf` spreads random places"),
+        ("on = \"dsk\"", "no array or drive is called `dsk`; did you mean `disk`?"),
+        ("size = \"4KB\"\n[[workload.class]]", "`size` stands in each [[workload.class]] where there are some"),
+        ("[[workload.class]]\non = \"x\"", "`x` is not among what the workload uses: on = [\"disk\"]"),
+        ("[[workload.class]]\nweight = 0", "weights are numbers of at least 0, and their sum is above 0"),
+        ("[[workload.phase]]\nlevel = 1", "`lasts` is missing; such as lasts = \"10s\""),
+        ("[[workload.phase]]\nlasts = \"1s\"\nweights = [1, 2]", "`weights` is a list of 1 numbers"),
+    ];
+    for (rest, expected) in workloads {
+        let told = told(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
+        assert!(told.contains(expected), "{rest}\n---\n{told}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_told_at_once() {
+    let text = "[watch]\nseed = 1.5\n[[drive]]\nmodel = \"x\"\n[[workload]]\nusers = 0\ntihnk = \"1s\"\n";
+    let told = told(text, &[]);
+    let lines: Vec<&str> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(lines, ["a.toml:2", "a.toml:4", "a.toml:6", "a.toml:7"], "{told}");
+}
+
+#[test]
+fn what_may_not_be_meant_is_noted() {
+    let two = "[[drive]]\nname = \"a\"\ncount = 2\nmodel = \"st32171w\"\n[[drive]]\nname = \"b\"\n";
+    let two = format!("{two}capacity = \"1GB\"\nplain = {{ servers = 1, service = {{ constant_us = 1 }} }}\n");
+    let cases = [
+        ("level = 5", "a.toml:9: array 1: members are of 1 GB to"),
+        ("level = 0\ndrives = \"a\"\nfailed = [0]", "raid0 loses its data with a member"),
+        ("level = 1\ndrives = \"a\"\nrebuild = true", "no member has failed: there is nothing to rebuild"),
+        ("level = 1\ndrives = \"a\"\nfailed = [0]\nspares = \"b\"", "the spare stays idle without a rebuild"),
+    ];
+    for (rest, expected) in cases {
+        let found = described(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));
+        let notes: Vec<String> = found.notes.iter().map(ToString::to_string).collect();
+        assert!(notes.iter().any(|note| note.contains(expected)), "{rest}: {notes:?}");
+    }
+}
