@@ -214,10 +214,11 @@ impl<'a> Compiler<'a> {
             for _ in 0..group.count {
                 let number = drives.len() as u32;
                 // chance of a device is its own: others may be added without changing it
-                let dice = Dice::new(self.system.watch.seed, (1 << 32) + u64::from(number));
-                let run = match (&model, Parallel::new(&group.device, dice)) {
+                let mut dice = Dice::new(self.system.watch.seed, (1 << 32) + u64::from(number));
+                let run = match (&model, Parallel::new(&group.device, dice.clone())) {
                     (Some(model), _) => {
-                        DriveRun::mechanical(model, group.order, group.depth, channel.map(|(at, _)| at as u16))
+                        let ahead = if number == 0 { 0 } else { dice.below(model.revolution().max(1)) };
+                        DriveRun::mechanical(model, group.order, group.depth, channel.map(|(at, _)| at as u16), ahead)
                     }
                     (None, Some(device)) => DriveRun::parallel(device, group.depth),
                     (None, None) => continue,

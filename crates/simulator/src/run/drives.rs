@@ -8,7 +8,7 @@ use super::devices::Parallel;
 use super::{Event, Simulation};
 use crate::Ns;
 use crate::drive::{Drive, Hit, Model, Policy, Queue, Service};
-use crate::io::BLOCK_BYTES;
+use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
 
 /// What a drive is.
@@ -25,6 +25,26 @@ pub(super) struct Mechanical {
     queue: Queue<u32>,
     /// What it serves, and how.
     serving: Option<(u32, Service)>,
+    /// Its spindle is ahead of the first drive's by so much: nothing keeps
+    /// spindles in step. The drive lives by a clock of its own.
+    ahead: Ns,
+}
+
+impl Mechanical {
+    /// Serves a request from now on.
+    #[inline]
+    fn start(&mut self, now: Ns, io: &Io) -> Service {
+        let mut service = self.drive.start(now + self.ahead, io);
+        service.done -= self.ahead;
+        service.channel_from = service.channel_from.saturating_sub(self.ahead);
+        service
+    }
+
+    /// Takes the next request from its queue.
+    #[inline]
+    fn take(&mut self, now: Ns) -> Option<(Io, u32)> {
+        self.queue.next(now + self.ahead, &self.drive)
+    }
 }
 
 /// A drive in the system.
@@ -66,7 +86,7 @@ pub struct Counts {
 
 impl Counts {
     #[inline]
-    pub(super) fn add(&mut self, io: &crate::io::Io) {
+    pub(super) fn add(&mut self, io: &Io) {
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         if io.write {
             self.writes += 1;
@@ -111,9 +131,9 @@ impl Counts {
 }
 
 impl DriveRun {
-    /// A mechanical drive.
-    pub fn mechanical(model: &Arc<Model>, order: Policy, depth: u32, channel: Option<u16>) -> DriveRun {
-        let mechanical = Mechanical { drive: Drive::new(model), queue: Queue::new(order), serving: None };
+    /// A mechanical drive, its spindle so far ahead of the first drive's.
+    pub fn mechanical(model: &Arc<Model>, order: Policy, depth: u32, channel: Option<u16>, ahead: Ns) -> DriveRun {
+        let mechanical = Mechanical { drive: Drive::new(model), queue: Queue::new(order), serving: None, ahead };
         DriveRun::new(Machine::Mechanical(Box::new(mechanical)), depth, channel)
     }
 
@@ -176,17 +196,17 @@ impl Simulation {
     fn drive_next(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         let Machine::Mechanical(mechanical) = &mut run.machine else { return };
-        let Some((io, job)) = mechanical.queue.next(now, &mechanical.drive) else { return };
+        let Some((io, job)) = mechanical.take(now) else { return };
         run.meter.start(now);
         match run.channel {
             None => {
-                let service = mechanical.drive.start(now, &io);
+                let service = mechanical.start(now, &io);
                 run.counts.served(&service);
                 mechanical.serving = Some((job, service));
                 self.events.at(service.done, Event::Device { drive, job });
             }
             Some(channel) if self.channels[usize::from(channel)].disconnects => {
-                let service = mechanical.drive.start(now, &io);
+                let service = mechanical.start(now, &io);
                 run.counts.served(&service);
                 mechanical.serving = Some((job, service));
                 self.events.at(service.channel_from, Event::Ready { drive });
@@ -219,13 +239,13 @@ impl Simulation {
     pub(super) fn drive_granted(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
         let run = &mut self.drives[drive as usize];
         let Machine::Mechanical(mechanical) = &mut run.machine else { return overhead };
-        let Some((job, service)) = &mut mechanical.serving else { return overhead };
+        let Some((job, service)) = mechanical.serving else { return overhead };
         if disconnects {
             return overhead + service.channel_for;
         }
-        let io = self.jobs[*job].io;
-        *service = mechanical.drive.start(now + overhead, &io);
-        run.counts.served(service);
+        let service = mechanical.start(now + overhead, &self.jobs[job].io);
+        mechanical.serving = Some((job, service));
+        run.counts.served(&service);
         service.done - now
     }
 
@@ -268,7 +288,7 @@ impl Simulation {
 /// How much later a request is done when the channel was `late`. What the
 /// buffer holds just waits. A write that needs its data for the disk loses
 /// whole revolutions, once the time of arm and rotation is used up.
-fn later(drive: &Drive, service: &Service, io: &crate::io::Io, late: Ns) -> Ns {
+fn later(drive: &Drive, service: &Service, io: &Io, late: Ns) -> Ns {
     if !io.write || service.hit == Hit::Early {
         return late;
     }
