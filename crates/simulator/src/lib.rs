@@ -3,6 +3,7 @@
 //! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one
 //! seed, no clock and no files.
 
+pub mod analytic;
 pub mod array;
 pub mod cache;
 pub mod catalogue;

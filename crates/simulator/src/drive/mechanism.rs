@@ -79,6 +79,20 @@ impl Mechanism {
         })
     }
 
+    /// A turn, ns.
+    pub fn turn_ns(&self) -> f64 {
+        self.turn as f64 / 65536.0
+    }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Time of the arm and of switching heads, from where a place is.
+    pub fn travel_between(&self, from: &Place, to: &Place, write: bool) -> Ns {
+        self.travel(Arm { cylinder: from.cylinder, head: from.head }, to, write)
+    }
+
     /// Time of the arm and of switching heads.
     #[inline]
     pub fn travel(&self, from: Arm, to: &Place, write: bool) -> Ns {

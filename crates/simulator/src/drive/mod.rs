@@ -6,6 +6,7 @@
 
 mod ahead;
 mod cache;
+mod facts;
 mod geometry;
 mod mechanism;
 mod printed;
