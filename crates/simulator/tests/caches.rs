@@ -1,0 +1,242 @@
+//! The cache against closed forms: hit ratios, lengths of runs, limits.
+
+use diskwright_base::Dice;
+use diskwright_simulator::Ns;
+use diskwright_simulator::cache::*;
+use diskwright_simulator::io::Io;
+
+/// A cache above a layer that answers at once, one after another.
+struct Direct {
+    cache: Cache,
+    out: Out,
+    now: Ns,
+    /// What went below.
+    sent: Vec<Io>,
+}
+
+impl Direct {
+    fn new(spec: &CacheSpec, blocks: u64) -> Direct {
+        spec.check().expect("a possible cache");
+        Direct { cache: Cache::new(spec, blocks), out: Out::new(), now: 0, sent: Vec::new() }
+    }
+
+    /// Asks, and answers all below: true where it was done at once.
+    fn ask(&mut self, io: Io) -> bool {
+        let answer = self.cache.ask(self.now, 7, &io, &mut self.out);
+        let waited = self.settle();
+        assert_eq!(waited, u32::from(answer == Answer::Wait));
+        answer == Answer::Done
+    }
+
+    /// Answers all below: who was ready.
+    fn settle(&mut self) -> u32 {
+        let (mut under, mut ready) = (Vec::new(), 0);
+        loop {
+            under.extend(self.out.send.drain(..));
+            ready += self.out.ready.len() as u32;
+            if under.is_empty() {
+                return ready;
+            }
+            let below = under.remove(0);
+            self.sent.push(below.io);
+            self.cache.finished(self.now, below.number, &mut self.out);
+        }
+    }
+
+    /// Hit share of so many reads of single pages after as many to warm up.
+    fn hit_share(&mut self, reads: u32, mut page: impl FnMut() -> u64) -> f64 {
+        (0..reads).for_each(|_| _ = self.ask(Io::read(page() * 8, 8)));
+        let before = self.cache.counters(self.now);
+        (0..reads).for_each(|_| _ = self.ask(Io::read(page() * 8, 8)));
+        self.cache.counters(self.now).since(&before).hit_share()
+    }
+}
+
+fn plain(pages: u64) -> CacheSpec {
+    CacheSpec { bytes: pages * 4096, read: ReadAhead::None, ..CacheSpec::default() }
+}
+
+fn near(value: f64, wanted: f64, by: f64) {
+    assert!((value - wanted).abs() <= by, "{value} where {wanted} is right");
+}
+
+#[test]
+fn uniform_reads_hit_by_the_share_that_is_cached() {
+    for (pages, set) in [(1000, 2000), (3000, 4000), (100, 10_000), (4096, 4000)] {
+        let (mut world, mut dice) = (Direct::new(&plain(pages), set * 8), Dice::new(pages, set));
+        let share = world.hit_share(60_000, || dice.below(set));
+        near(share, (pages as f64 / set as f64).min(1.0), 0.01);
+    }
+}
+
+/// Hit share of a cache of `pages` under independent references, least recently
+/// used: page i stays for a time T after its last use, the same for all, so
+/// that 1 - exp(-q_i T) of them add up to the cache.
+/// Source: Che, Tung and Wang, "Hierarchical Web caching systems", IEEE JSAC 20
+/// (2002), as in Fricker, Robert and Roberts, "A versatile and accurate
+/// approximation for LRU cache performance", arXiv 1202.3974.
+fn che(popularity: &[f64], pages: f64) -> f64 {
+    let held = |t: f64| popularity.iter().map(|q| 1.0 - (-q * t).exp()).sum::<f64>();
+    let (mut low, mut high) = (0.0, 1e12);
+    for _ in 0..200 {
+        let middle = (low + high) / 2.0;
+        if held(middle) < pages { low = middle } else { high = middle }
+    }
+    popularity.iter().map(|q| q * (1.0 - (-q * low).exp())).sum()
+}
+
+#[test]
+fn independent_references_hit_as_che_says() {
+    // worked: two equal pages and room for one: T = 2 ln 2, half of all hit
+    near(che(&[0.5, 0.5], 1.0), 0.5, 1e-9);
+    for (exponent, pages, set) in [(0.6, 500, 5000), (0.8, 1000, 5000), (1.0, 200, 10_000), (1.2, 2000, 10_000)] {
+        let weights: Vec<f64> = (1..=set).map(|rank| f64::from(rank).powf(-exponent)).collect();
+        let all: f64 = weights.iter().sum();
+        let popularity: Vec<f64> = weights.iter().map(|w| w / all).collect();
+        let sums: Vec<f64> = popularity.iter().scan(0.0, |sum, q| Some(std::mem::replace(sum, *sum + q) + q)).collect();
+        let (mut world, mut dice) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Dice::new(5, pages));
+        let share = world.hit_share(150_000, || {
+            let drawn = dice.share();
+            (sums.partition_point(|sum| *sum < drawn) as u64).min(u64::from(set as u32) - 1)
+        });
+        near(share, che(&popularity, pages as f64), 0.01);
+    }
+}
+
+#[test]
+fn reads_agree_with_a_list_in_order_of_use() {
+    let (mut world, mut dice) = (Direct::new(&plain(50), 200 * 8), Dice::new(3, 3));
+    let mut list: Vec<u64> = Vec::new();
+    for _ in 0..20_000 {
+        let (first, count) = (dice.below(196), 1 + dice.below(4));
+        let mut hit = true;
+        for page in first..first + count {
+            let known = list.iter().position(|p| *p == page);
+            hit &= known.is_some();
+            match known {
+                Some(at) => _ = list.remove(at),
+                None if list.len() == 50 => _ = list.remove(0),
+                None => {}
+            }
+            list.push(page);
+        }
+        assert_eq!(world.ask(Io::read(first * 8, count as u32 * 8)), hit);
+    }
+    assert!((0..200).all(|page| world.cache.holds(page * 8) == list.contains(&page)));
+}
+
+#[test]
+fn a_cache_of_64_gb_in_bounded_memory_still_hits_by_the_share_that_is_cached() {
+    // one entry of 64 pages each; few enough reads that nothing has to go
+    let mut world = Direct::new(&CacheSpec { bytes: 64 << 30, ..plain(1) }, 1 << 32);
+    let mut dice = Dice::new(6, 4);
+    let pages: Vec<u64> = (0..20_000).map(|_| dice.below(1 << 29)).collect();
+    let mut next = 0;
+    let share = world.hit_share(20_000, || {
+        next += 1;
+        pages[next % pages.len()]
+    });
+    near(share, 1.0, 1e-9);
+    assert_eq!(world.cache.counters(0).held_blocks, 160_000);
+}
+
+#[test]
+fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
+    for early in [false, true] {
+        let read = ReadAhead::Doubling { from: 32, to: 256 };
+        let mut world = Direct::new(&CacheSpec { read, early, ..plain(4096) }, 1 << 20);
+        let waits = (0..2048).filter(|page| !world.ask(Io::read(page * 8, 8))).count();
+        let lengths: Vec<u32> = world.sent.iter().map(|io| io.blocks).collect();
+        assert_eq!(lengths[..5], [8, 32, 64, 128, 256]);
+        assert!(lengths[4..].iter().all(|blocks| *blocks == 256), "{lengths:?}");
+        // in time, nobody waits once the runs are under way
+        assert_eq!(waits, if early { 2 } else { lengths.len() });
+        let counters = world.cache.counters(0);
+        assert_eq!(counters.reads(), 2048);
+        assert!(counters.blocks_ahead - counters.blocks_ahead_used <= 2 * 256, "{counters:?}");
+    }
+    let mut world = Direct::new(&CacheSpec { read: ReadAhead::Fixed { blocks: 128 }, ..plain(4096) }, 1 << 20);
+    (0..2048).for_each(|page| _ = world.ask(Io::read(page * 8, 8)));
+    assert!(world.sent.len() == 128 && world.sent.iter().all(|io| io.blocks == 128));
+    // also for those who jump: what is missing comes in such runs
+    let mut dice = Dice::new(1, 1);
+    (0..100).for_each(|_| _ = world.ask(Io::read(dice.below(100_000) * 8 + 20_000, 8)));
+    assert!(world.sent[128..].iter().all(|io| io.blocks <= 128 && io.blocks % 8 == 0));
+}
+
+#[test]
+fn sequential_writes_go_below_in_runs_as_configured() {
+    // writes of 512 bytes; pages of 512 bytes and of 4 KB
+    for page_blocks in [1, 8] {
+        for order in [FlushOrder::Address, FlushOrder::Age] {
+            let back = Back { flush_at: 0.1, coalesce_blocks: 128, order, flush_depth: 1, ..Back::default() };
+            let spec = CacheSpec { bytes: 4 << 20, page_blocks, write: Write::Back(back), ..plain(1) };
+            let mut world = Direct::new(&spec, 1 << 20);
+            for block in 0..8192 {
+                assert!(world.ask(Io::write(block, 1)), "posted");
+            }
+            world.cache.flush_all(world.now, &mut world.out);
+            world.settle();
+            assert!(world.cache.is_clean());
+            assert_eq!(world.sent.iter().map(|io| u64::from(io.blocks)).sum::<u64>(), 8192);
+            assert!(world.sent.iter().all(|io| io.blocks == 128 && io.write), "{:?}", world.sent);
+            let counters = world.cache.counters(world.now);
+            assert_eq!((counters.writes_posted, counters.flush_ios, counters.blocks_flushed), (8192, 64, 8192));
+            assert_eq!(counters.pages_merged, 8192 / u64::from(page_blocks) - 64);
+        }
+    }
+}
+
+#[test]
+fn a_write_through_goes_as_it_was_asked() {
+    let mut world = Direct::new(&CacheSpec { write: Write::Through, ..plain(100) }, 1 << 20);
+    assert!(!world.ask(Io::write(13, 22)));
+    assert_eq!(world.sent, [Io::write(13, 22)]);
+    // pages 2 and 3 were written as a whole
+    assert!(!world.cache.holds(13) && world.cache.holds(16) && world.cache.holds(31) && !world.cache.holds(32));
+    assert!(world.ask(Io::read(16, 16)));
+    let mut world = Direct::new(&CacheSpec { write: Write::Through, allocate_on_write: false, ..plain(100) }, 1 << 20);
+    assert!(!world.ask(Io::write(0, 32)) && !world.ask(Io::read(0, 8)));
+}
+
+#[test]
+fn writers_wait_at_the_limit_and_old_pages_go_in_time() {
+    let second: Ns = 1_000_000_000;
+    let back = Back { dirty_limit: 0.5, flush_at: 0.25, flush_depth: 1, ..Back::default() };
+    let mut cache = Cache::new(&CacheSpec { write: Write::Back(back), ..plain(100) }, 1 << 20);
+    let mut out = Out::new();
+    let mut ask = |cache: &mut Cache, out: &mut Out, now, page: u64| cache.ask(now, 1, &Io::write(page * 16, 8), out);
+    assert_eq!(ask(&mut cache, &mut out, 0, 0), Answer::Done);
+    // nothing goes at once, but after 30 s
+    assert_eq!((out.send.len(), out.wake_at), (0, Some(30 * second)));
+    (1..25).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), Answer::Done));
+    assert_eq!((out.send.len(), out.wake_at), (0, None));
+    // above a quarter one goes, as one may be under way
+    assert_eq!((ask(&mut cache, &mut out, second, 25), out.send.len()), (Answer::Done, 1));
+    let first = out.send[0];
+    assert_eq!(first.io, Io::write(0, 8));
+    (26..50).for_each(|page| assert_eq!(ask(&mut cache, &mut out, second, page), Answer::Done));
+    assert_eq!((ask(&mut cache, &mut out, second, 50), out.send.len()), (Answer::Wait, 0));
+    cache.finished(2 * second, first.number, &mut out);
+    assert_eq!((&out.ready[..], out.send.len()), (&[1][..], 1));
+    let counters = cache.counters(2 * second);
+    assert_eq!((counters.dirty_blocks, counters.writes_posted, counters.writes_waited), (50 * 8, 50, 1));
+    // one page for the first second, 50 of them for the next
+    assert_eq!(counters.dirty_block_ns, u128::from(second) * 8 * 51);
+    cache.wake(31 * second, &mut out);
+    assert_eq!(out.wake_at, None, "what is overdue goes with those under way");
+}
+
+#[test]
+fn what_cannot_be_is_not_believed() {
+    // bad numbers are not believed, and empty requests are done
+    let mut cache = Cache::new(&CacheSpec { bytes: 0, page_blocks: 0, ..CacheSpec::default() }, 100);
+    let mut out = Out::new();
+    assert_eq!(cache.ask(0, 1, &Io::read(100, 8), &mut out), Answer::Done);
+    assert_eq!(cache.ask(0, 1, &Io::read(u64::MAX, u32::MAX), &mut out), Answer::Done);
+    cache.finished(5, 77, &mut out);
+    cache.wake(3, &mut out);
+    assert_eq!(out, Out::new());
+    assert_eq!(cache.ask(0, 1, &Io::read(99, u32::MAX), &mut out), Answer::Wait);
+    assert_eq!(out.send[0].io, Io::read(99, 1));
+}
