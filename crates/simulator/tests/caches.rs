@@ -32,7 +32,7 @@ impl Direct {
     fn settle(&mut self) -> u32 {
         let (mut under, mut ready) = (Vec::new(), 0);
         loop {
-            under.extend(self.out.send.drain(..));
+            under.append(&mut self.out.send);
             ready += self.out.ready.len() as u32;
             if under.is_empty() {
                 return ready;
@@ -205,7 +205,7 @@ fn writers_wait_at_the_limit_and_old_pages_go_in_time() {
     let back = Back { dirty_limit: 0.5, flush_at: 0.25, flush_depth: 1, ..Back::default() };
     let mut cache = Cache::new(&CacheSpec { write: Write::Back(back), ..plain(100) }, 1 << 20);
     let mut out = Out::new();
-    let mut ask = |cache: &mut Cache, out: &mut Out, now, page: u64| cache.ask(now, 1, &Io::write(page * 16, 8), out);
+    let ask = |cache: &mut Cache, out: &mut Out, now, page: u64| cache.ask(now, 1, &Io::write(page * 16, 8), out);
     assert_eq!(ask(&mut cache, &mut out, 0, 0), Answer::Done);
     // nothing goes at once, but after 30 s
     assert_eq!((out.send.len(), out.wake_at), (0, Some(30 * second)));
@@ -225,6 +225,22 @@ fn writers_wait_at_the_limit_and_old_pages_go_in_time() {
     assert_eq!(counters.dirty_block_ns, u128::from(second) * 8 * 51);
     cache.wake(31 * second, &mut out);
     assert_eq!(out.wake_at, None, "what is overdue goes with those under way");
+}
+
+#[test]
+fn volumes_are_flushed_side_by_side_and_read_ahead_each_to_its_end() {
+    let back = Back { dirty_limit: 1.0, flush_at: 1.0, flush_depth: 2, coalesce_blocks: 8, ..Back::default() };
+    let volumes = [(0, 1000), (1 << 20, 1000), (2 << 20, 1000)];
+    let spec = CacheSpec { write: Write::Back(back), read: ReadAhead::Fixed { blocks: 64 }, ..plain(4096) };
+    let (mut cache, mut out) = (Cache::over(&spec, &volumes), Out::new());
+    for (first, _) in volumes {
+        (0..10).for_each(|page| _ = cache.ask(0, 1, &Io::write(first + page * 8, 8), &mut out));
+    }
+    cache.flush_all(0, &mut out);
+    let sent: Vec<u64> = out.send.iter().map(|below| below.io.first).collect();
+    assert_eq!(sent, [0, 1 << 20, 2 << 20, 8, (1 << 20) + 8, (2 << 20) + 8]);
+    cache.ask(0, 1, &Io::read((1 << 20) + 976, 8), &mut out);
+    assert_eq!(out.send[0].io, Io::read((1 << 20) + 976, 24));
 }
 
 #[test]

@@ -2,20 +2,20 @@
 
 use super::flights::NOTHING;
 use super::lines::NONE;
-use super::{Back, Cache, Out};
+use super::{Back, Cache, Out, Volume};
+use crate::Ns;
 
 impl Cache {
     /// Sends what is to go now, as many I/Os as may be under way, and asks to
     /// be called again where something waits for its age.
     pub(super) fn flush(&mut self, out: &mut Out) {
         let Some(back) = self.back else { return };
-        while self.leaving_ios < back.flush_depth.max(1) && self.wants_flush(&back) {
-            if !self.flush_one(out) {
-                break;
-            }
+        while let Some(volume) = self.next_volume(&back) {
+            self.flush_one(volume, out);
         }
         self.draining &= self.dirty > 0;
-        if let (Some(after), Some((_, since)), None) = (back.flush_after, self.order.oldest(&self.lines), self.wake) {
+        let oldest = self.volumes.iter().filter_map(|volume| volume.order.oldest(&self.lines)).map(|(_, since)| since);
+        if let (Some(after), Some(since), None) = (back.flush_after, oldest.min(), self.wake) {
             let due = since.saturating_add(after);
             // what is overdue goes as soon as one of those under way is done
             if due > self.now {
@@ -25,25 +25,38 @@ impl Cache {
         }
     }
 
-    fn wants_flush(&self, back: &Back) -> bool {
-        let Some((_, since)) = self.order.oldest(&self.lines) else { return false };
-        self.draining
+    /// The volume of which something goes now: each in its turn.
+    fn next_volume(&mut self, back: &Back) -> Option<usize> {
+        let any = self.draining
             || self.dirty - self.leaving > self.flush_above
             || !self.flights.writers.is_empty()
-            || !self.flights.readers.is_empty()
-            || back.flush_after.is_some_and(|after| since.saturating_add(after) <= self.now)
+            || !self.flights.readers.is_empty();
+        let count = self.volumes.len();
+        let turns = (0..count).map(|turn| (self.next_volume + turn) % count);
+        let found = turns.into_iter().find(|at| {
+            let volume = &self.volumes[*at];
+            let old = |since: Ns| back.flush_after.is_some_and(|after| since.saturating_add(after) <= self.now);
+            let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| any || old(since));
+            waits && volume.leaving < back.flush_depth.max(1)
+        })?;
+        self.next_volume = (found + 1) % count;
+        Some(found)
     }
 
-    /// The next page in order, with its dirty neighbours.
-    fn flush_one(&mut self, out: &mut Out) -> bool {
-        let Some(at) = self.order.next(&self.lines) else { return false };
+    /// The next page of a volume in order, with its dirty neighbours.
+    fn flush_one(&mut self, volume: usize, out: &mut Out) {
+        let Some(at) = self.volumes[volume].order.next(&self.lines) else { return };
         let (shift, line) = (self.sizes.line_shift, self.lines[at]);
         let page = (line.number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
-        while from > 0 && to - from < self.run_most && self.may_go(from - 1) {
+        // entries that lie across two volumes are of the first
+        let edge = |volume: &Volume| volume.from.next_multiple_of(1 << shift);
+        let low = if volume == 0 { 0 } else { edge(&self.volumes[volume]) };
+        let high = self.volumes.get(volume + 1).map_or(u64::MAX, edge);
+        while from > low && to - from < self.run_most && self.may_go(from - 1) {
             from -= 1;
         }
-        while to - from < self.run_most && self.may_go(to) {
+        while to < high && to - from < self.run_most && self.may_go(to) {
             to += 1;
         }
         let mut run = self.flights.begin(from, true);
@@ -55,19 +68,35 @@ impl Cache {
             line.dirty &= !mask;
             line.flushing |= mask;
             if line.dirty & !line.flushing == 0 && line.queued {
-                self.order.remove(&mut self.lines, at);
+                self.volumes[volume].order.remove(&mut self.lines, at);
             }
         }
-        self.order.passed((to - 1) >> shift);
+        self.volumes[volume].order.passed((to - 1) >> shift);
+        self.volumes[volume].leaving += 1;
         self.leaving += to - from;
-        self.leaving_ios += 1;
         self.counters.flush_ios += 1;
         self.counters.pages_merged += to - from - 1;
         let before = self.counters.blocks_written;
         self.close(&mut run, None, out);
         debug_assert_eq!(run, NOTHING);
         self.counters.blocks_flushed += self.counters.blocks_written - before;
-        true
+    }
+
+    /// The volume of a line.
+    #[inline]
+    pub(super) fn volume_of(&self, line: u64) -> usize {
+        if self.volumes.len() == 1 {
+            return 0;
+        }
+        let page = line << self.sizes.line_shift;
+        self.volumes.partition_point(|volume| volume.from <= page).saturating_sub(1)
+    }
+
+    /// An entry waits to be flushed.
+    #[inline]
+    pub(super) fn enqueue(&mut self, at: u32) {
+        let volume = self.volume_of(self.lines[at].number);
+        self.volumes[volume].order.add(&mut self.lines, at, self.now);
     }
 
     /// A page is dirty and not on its way.

@@ -74,12 +74,25 @@ pub enum Answer {
     Wait,
 }
 
+/// A part of the addresses that is a device of its own below.
+#[derive(Clone, Debug)]
+struct Volume {
+    /// Its pages.
+    from: u64,
+    to: u64,
+    /// What is to be flushed of it, and I/Os under way that do.
+    order: Order,
+    leaving: u32,
+}
+
 /// A cache, and what it is doing.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// The volume below, blocks and pages.
+    /// All that is below, blocks.
     blocks: u64,
-    pages: u64,
+    volumes: Vec<Volume>,
+    /// Whose turn it is to be flushed.
+    next_volume: usize,
     sizes: Sizes,
     /// Pages that may be other than dirty.
     clean_most: u64,
@@ -95,13 +108,11 @@ pub struct Cache {
     fixed: u64,
     lines: Lines,
     streams: Option<Streams>,
-    order: Order,
     flights: Flights,
     turn: u64,
-    /// Pages dirty or on their way; on their way; I/Os that carry them.
+    /// Pages dirty or on their way; on their way.
     dirty: u64,
     leaving: u64,
-    leaving_ios: u32,
     draining: bool,
     wake: Option<Ns>,
     now: Ns,
@@ -112,6 +123,13 @@ impl Cache {
     /// An empty cache above a volume of so many blocks. Values that
     /// [`CacheSpec::check`] refuses are taken as the nearest that works.
     pub fn new(spec: &CacheSpec, blocks_of_volume: u64) -> Cache {
+        Cache::over(spec, &[(0, blocks_of_volume)])
+    }
+
+    /// The same above several volumes, each with its first block in the
+    /// addresses of the cache and its length, upwards: reading ahead ends at
+    /// the end of each, and each is flushed by itself.
+    pub fn over(spec: &CacheSpec, volumes: &[(u64, u64)]) -> Cache {
         let sizes = Sizes::of(spec);
         let share = |share: f64| (sizes.pages as f64 * share.clamp(0.0, 1.0)) as u64;
         let in_pages = |blocks: u32| (u64::from(blocks).div_ceil(1 << sizes.page_shift)).max(1);
@@ -132,9 +150,16 @@ impl Cache {
         };
         let by_address = back.is_some_and(|back| back.order == FlushOrder::Address);
         let limits = back.unwrap_or_default();
+        let parts = volumes.iter().map(|(first, blocks)| Volume {
+            from: first >> sizes.page_shift,
+            to: first.saturating_add(*blocks).div_ceil(1 << sizes.page_shift),
+            order: Order::new(by_address),
+            leaving: 0,
+        });
         Cache {
-            blocks: blocks_of_volume,
-            pages: blocks_of_volume.div_ceil(1 << sizes.page_shift),
+            blocks: volumes.iter().map(|(first, blocks)| first.saturating_add(*blocks)).max().unwrap_or(0),
+            volumes: parts.collect(),
+            next_volume: 0,
             sizes,
             clean_most,
             back,
@@ -146,12 +171,10 @@ impl Cache {
             fixed,
             lines: Lines::new(sizes.lines),
             streams,
-            order: Order::new(by_address),
             flights: Flights::default(),
             turn: 0,
             dirty: 0,
             leaving: 0,
-            leaving_ios: 0,
             draining: false,
             wake: None,
             now: 0,
@@ -195,7 +218,8 @@ impl Cache {
             self.arrived(line, self.mask(line, flight.from, flight.to), flight.write);
         }
         if flight.write && self.back.is_some() {
-            self.leaving_ios -= 1;
+            let volume = self.volume_of(flight.from >> shift);
+            self.volumes[volume].leaving -= 1;
         }
         while self.lines.held - self.dirty > self.clean_most && self.evict(NONE) {}
         let mut link = self.flights.end(number);
@@ -264,6 +288,11 @@ impl Cache {
             self.counters.dirty_block_ns += u128::from(self.dirty << self.sizes.page_shift) * u128::from(step);
         }
         self.now += step;
+    }
+
+    /// Where the volume of a page ends.
+    fn last_page(&self, page: u64) -> u64 {
+        self.volumes[self.volume_of(page >> self.sizes.line_shift)].to
     }
 
     #[inline]

@@ -13,25 +13,28 @@ pub(super) struct Order {
     /// How often the arm came back to the lowest address, and where it stands.
     sweep: u64,
     arm: u64,
-    waiting: usize,
+    /// Dirty for longest and for shortest.
+    first: u32,
+    last: u32,
 }
 
 impl Order {
     pub fn new(by_address: bool) -> Order {
-        Order { heap: Vec::new(), by_address, sweep: 0, arm: 0, waiting: 0 }
+        Order { heap: Vec::new(), by_address, sweep: 0, arm: 0, first: NONE, last: NONE }
     }
 
     /// An entry waits from now on. What is below the arm waits for its next sweep.
     #[inline]
     pub fn add(&mut self, lines: &mut Lines, at: u32, now: Ns) {
-        // entry 0 closes the ring: before it stands the one dirty since last
-        let last = lines[NONE].before;
+        let last = self.last;
         let line = &mut lines[at];
         (line.queued, line.since, line.before, line.after) = (true, now, last, NONE);
         let number = line.number;
-        lines[last].after = at;
-        lines[NONE].before = at;
-        self.waiting += 1;
+        match last {
+            NONE => self.first = at,
+            _ => lines[last].after = at,
+        }
+        self.last = at;
         if self.by_address {
             let sweep = self.sweep + u64::from(number < self.arm);
             self.heap.push((sweep, number, at));
@@ -44,9 +47,14 @@ impl Order {
         let line = &mut lines[at];
         line.queued = false;
         let (before, after, place) = (line.before, line.after, line.place as usize);
-        lines[before].after = after;
-        lines[after].before = before;
-        self.waiting -= 1;
+        match before {
+            NONE => self.first = after,
+            _ => lines[before].after = after,
+        }
+        match after {
+            NONE => self.last = before,
+            _ => lines[after].before = before,
+        }
         if !self.by_address {
             return;
         }
@@ -61,8 +69,7 @@ impl Order {
     /// The one that waits longest, and since when.
     #[inline]
     pub fn oldest(&self, lines: &Lines) -> Option<(u32, Ns)> {
-        let at = lines[NONE].after;
-        if self.waiting == 0 { None } else { Some((at, lines[at].since)) }
+        if self.first == NONE { None } else { Some((self.first, lines[self.first].since)) }
     }
 
     /// The one that is to go next.

@@ -54,14 +54,14 @@ impl Cache {
             self.counters.reads_hit += 1;
             Answer::Done
         } else {
-            let along = if let Ahead::Along(to) = ahead { to.min(self.pages) } else { asked.end };
+            let along = if let Ahead::Along(to) = ahead { to.min(self.last_page(asked.next)) } else { asked.end };
             let at = self.flights.ask(Asked { along, ..asked });
             self.go_on(at, out);
             self.answer_now(asked.who, out)
         };
         if let Ahead::Apart(from, to) = ahead {
             let mut run = NOTHING;
-            for page in from..to.min(self.pages) {
+            for page in from..to.min(self.last_page(asked.next)) {
                 if let Read::NoRoom = self.read_page(page, true, &mut run, out) {
                     break;
                 }
@@ -150,7 +150,7 @@ impl Cache {
                 }
                 _ => {}
             }
-            let (fixed, pages) = (self.fixed, self.pages);
+            let (fixed, last) = (self.fixed, self.last_page(page));
             let asked = self.flights.asked_mut(at);
             asked.next += 1;
             if extra {
@@ -164,7 +164,7 @@ impl Cache {
                 Read::Begun => {
                     asked.missed = true;
                     if asked.along == end {
-                        asked.along = end.max(page + fixed).min(pages);
+                        asked.along = end.max(page + fixed).min(last);
                     }
                     self.flights.wait(at, *run);
                 }
@@ -245,7 +245,7 @@ impl Cache {
             line.dirty |= bit;
             line.ahead &= !bit;
             if line.flushing & bit == 0 && !line.queued {
-                self.order.add(&mut self.lines, entry, self.now);
+                self.enqueue(entry);
             }
             self.lines.touch(entry);
             self.flights.asked_mut(at).next += 1;
@@ -382,7 +382,7 @@ impl Cache {
         let (held, waits) = (line.held(), line.dirty & !line.flushing != 0 && !line.queued);
         self.lines.held -= u64::from((before & !held).count_ones());
         if waits {
-            self.order.add(&mut self.lines, at, self.now);
+            self.enqueue(at);
         }
         if held == 0 {
             self.lines.remove(at);

@@ -37,8 +37,9 @@ struct World {
 }
 
 impl World {
-    fn new(spec: CacheSpec, line_shift: u32, blocks: u64) -> World {
-        let mut cache = Cache::new(&spec, blocks);
+    fn new(spec: CacheSpec, line_shift: u32, volumes: &[(u64, u64)]) -> World {
+        let mut cache = Cache::over(&spec, volumes);
+        let blocks = cache.blocks;
         // as in real caches, there is room for more than one entry
         let fits = (0..=line_shift).rev().find(|shift| cache.clean_most > 1 << shift);
         cache.sizes.line_shift = fits.unwrap_or(0);
@@ -132,7 +133,11 @@ impl World {
             // pages written while they are read may turn clean before they can go
             let settled = self.cache.sizes.line_shift == 0 && self.under.iter().all(|u| u.io.write);
             assert!(!settled || clean <= self.cache.clean_most * page, "{counters:?}");
-            assert!(self.under.iter().filter(|u| u.io.write).count() <= back.flush_depth as usize);
+            let volume = |u: &Under| self.cache.volume_of((u.io.first / page) >> self.cache.sizes.line_shift);
+            for at in 0..self.cache.volumes.len() {
+                let under = self.under.iter().filter(|u| u.io.write && volume(u) == at).count();
+                assert!(under <= back.flush_depth as usize);
+            }
             assert!(self.under.iter().all(|u| !u.io.write || u.io.blocks <= back.coalesce_blocks.max(page as u32)));
         } else {
             assert_eq!(counters.dirty_blocks, 0);
@@ -217,7 +222,10 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
     assert_eq!(spec.check(), Ok(()));
     let line_shift = if dice.chance(0.4) { 1 + dice.below(6) as u32 } else { 0 };
     let blocks = 1 + dice.below(500);
-    let mut world = World::new(spec, line_shift, blocks);
+    let middle = dice.below(blocks + 1) / 64 * 64;
+    let volumes = [(0, middle), (middle, blocks - middle)];
+    let mut world = World::new(spec, line_shift, &volumes[usize::from(dice.chance(0.7))..]);
+    let blocks = world.cache.blocks;
     let longest = [4, 20, 300][dice.below(3) as usize];
     let most = 1 + dice.below(12) as usize;
     let (mut out, mut now, mut at, mut asked) = (Out::new(), 0, 0, 0);

@@ -12,7 +12,8 @@ use crate::io::Io;
 /// the other.
 pub(super) struct CacheRun {
     pub cache: Cache,
-    out: Out,
+    /// What it said, before it is done: several where one call leads to another.
+    outs: Vec<Out>,
     /// First block of each volume in the cache's addresses, its blocks, and the
     /// path of what the cache asks of it.
     pub volumes: Vec<(u64, u64, Path)>,
@@ -22,7 +23,7 @@ pub(super) struct CacheRun {
 
 impl CacheRun {
     pub fn new(cache: Cache, volumes: Vec<(u64, u64, Path)>) -> CacheRun {
-        CacheRun { cache, out: Out::default(), volumes, wake: None }
+        CacheRun { cache, outs: Vec::new(), volumes, wake: None }
     }
 
     /// The volume of an address, and the part of a request that lies on it.
@@ -39,7 +40,7 @@ impl Simulation {
     /// A request comes to a cache. True where it can go on at once.
     pub(super) fn cache_ask(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
         let run = &mut self.caches[usize::from(cache)];
-        let mut out = std::mem::take(&mut run.out);
+        let mut out = run.outs.pop().unwrap_or_default();
         let io = self.jobs[job].io;
         let answer = run.cache.ask(now, job, &Io { first: io.first + base, ..io }, &mut out);
         self.cache_out(now, cache, out);
@@ -49,7 +50,7 @@ impl Simulation {
     /// What a cache asked for is done.
     pub(super) fn cache_finished(&mut self, now: Ns, cache: u16, number: u32) {
         let run = &mut self.caches[usize::from(cache)];
-        let mut out = std::mem::take(&mut run.out);
+        let mut out = run.outs.pop().unwrap_or_default();
         run.cache.finished(now, number, &mut out);
         self.cache_out(now, cache, out);
     }
@@ -61,7 +62,7 @@ impl Simulation {
             return;
         }
         run.wake = None;
-        let mut out = std::mem::take(&mut run.out);
+        let mut out = run.outs.pop().unwrap_or_default();
         run.cache.wake(now, &mut out);
         self.cache_out(now, cache, out);
     }
@@ -77,23 +78,16 @@ impl Simulation {
         }
         for below in &out.send {
             let parent = Parent::Fetch { cache, number: below.number };
-            match self.caches[usize::from(cache)].below(&below.io) {
-                Some((io, path)) => {
-                    let job = self.jobs.add(Job::new(io, path, parent));
-                    self.advance(now, job);
-                }
-                // beyond the end of a volume there is nothing to be read
-                None => {
-                    let job = self.jobs.add(Job::new(below.io, self.end, parent));
-                    self.events.at(now, Event::Go { job });
-                }
-            }
+            // beyond the end of a volume there is nothing to be read
+            let (io, path) = self.caches[usize::from(cache)].below(&below.io).unwrap_or((below.io, self.end));
+            let job = self.jobs.add(Job::new(io, path, parent));
+            // as an event: below may be another cache, which takes one after the
+            // other in no time, and each would be answered within the one before
+            self.events.at(now, Event::Go { job });
         }
         for job in &out.ready {
             self.passed(now, *job);
         }
-        out.send.clear();
-        out.ready.clear();
-        self.caches[usize::from(cache)].out = out;
+        self.caches[usize::from(cache)].outs.push(out);
     }
 }

@@ -49,8 +49,9 @@ pub enum Error {
     },
 }
 
-/// Blocks between two volumes in a cache's addresses, so that nothing runs on from one to the other.
-const GAP: u64 = 1 << 16;
+/// Volumes in a cache's addresses begin at multiples of so many blocks, no fewer than it keeps together, and
+/// so many lie between two, so that nothing runs on from one to the other.
+const GAP: u64 = 1 << 21;
 
 /// What a system is turned into, as far as it is done.
 struct Compiler<'a> {
@@ -102,10 +103,10 @@ impl Simulation {
                 None => (&system.name, &system.host.cache),
             };
             debug_assert!(owner.is_some() || host_cache == Some(at));
-            let blocks = volumes.last().map_or(1, |(base, blocks, _)| base + blocks);
+            let parts: Vec<(u64, u64)> = volumes.iter().map(|(base, blocks, _)| (*base, *blocks)).collect();
             let Some(spec) = spec else { continue };
             spec.check().map_err(|e| Error::Cache(name.clone(), e))?;
-            let cache = Cache::new(spec, blocks);
+            let cache = Cache::over(spec, &parts);
             caches.push(CacheRun::new(cache, volumes));
         }
         let station_bytes = vec![0; stations.len()];

@@ -131,7 +131,7 @@ pub struct WorkloadReport {
 pub struct CacheReport {
     /// What it is called.
     pub name: String,
-    /// What it did since the beginning of the simulation.
+    /// What it did; levels (`dirty_blocks`, `held_blocks`, `waiting`) are those of its end.
     pub counters: CacheCounters,
 }
 
@@ -184,6 +184,7 @@ pub(super) struct Moment {
     drives: Vec<(Totals, Counts)>,
     arrays: Vec<(Totals, Counts, u64, u64)>,
     loads: Vec<Counts>,
+    caches: Vec<CacheCounters>,
     interrupts: u64,
     interrupt_ns: u64,
 }
@@ -203,6 +204,7 @@ impl Simulation {
                 .map(|run| (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks))
                 .collect(),
             loads: self.loads.iter().map(|run| run.counts).collect(),
+            caches: self.caches.iter().map(|run| run.cache.counters(now)).collect(),
             interrupts: self.interrupts,
             interrupt_ns: self.interrupt_ns,
         }
@@ -246,8 +248,8 @@ impl Simulation {
                 .names
                 .caches
                 .iter()
-                .zip(&self.caches)
-                .map(|(name, run)| CacheReport { name: name.clone(), counters: run.cache.counters(to.at) })
+                .zip(to.caches.iter().zip(&from.caches))
+                .map(|(name, (to, from))| CacheReport { name: name.clone(), counters: to.since(from) })
                 .collect(),
             interrupts: (to.interrupts - from.interrupts) as f64 + others,
             interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,

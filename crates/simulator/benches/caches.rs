@@ -1,0 +1,93 @@
+//! What a request costs a cache.
+//!
+//!     cargo bench -p diskwright-simulator --bench caches
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few only, to see
+//! that it works; then the numbers mean nothing. Each line is the least of
+//! several rounds: what else the machine does only adds.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use diskwright_base::Dice;
+use diskwright_simulator::cache::*;
+use diskwright_simulator::io::Io;
+
+/// A cache above a layer that answers at once.
+struct World {
+    cache: Cache,
+    out: Out,
+    under: Vec<Below>,
+    now: u64,
+}
+
+impl World {
+    fn new(spec: &CacheSpec) -> World {
+        World { cache: Cache::new(spec, 1 << 32), out: Out::new(), under: Vec::new(), now: 0 }
+    }
+
+    #[inline]
+    fn ask(&mut self, io: Io) {
+        self.now += 1000;
+        black_box(self.cache.ask(self.now, 1, &io, &mut self.out));
+        if !self.out.send.is_empty() {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.under.append(&mut self.out.send);
+        while let Some(below) = self.under.pop() {
+            self.cache.finished(self.now, below.number, &mut self.out);
+            self.under.append(&mut self.out.send);
+        }
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let (rounds, count) = if tiny { (2, 1000) } else { (7, 1_000_000) };
+    println!("# caches, {rounds} rounds of {count}");
+    for (name, bytes) in [("4 MB", 4 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30), ("64 GB", 64u64 << 30)] {
+        let pages = if tiny { 1000 } else { (bytes / 4096).min(4 << 20) };
+        let spec = CacheSpec { bytes, ..CacheSpec::default() };
+        for (what, read) in [("", ReadAhead::None), (", looking for sequences", spec.read)] {
+            let mut world = World::new(&CacheSpec { read, ..spec });
+            (0..pages / 16).for_each(|run| world.ask(Io::read(run * 128, 128)));
+            let line = format!("a page hit, {name}, random{what}");
+            let io = |dice: &mut Dice, _| Io::read(dice.below(pages / 16 * 16) * 8, 8);
+            measure(&line, rounds, count, &mut world, io);
+        }
+    }
+    let none = CacheSpec { read: ReadAhead::None, ..CacheSpec::default() };
+    let far = |dice: &mut Dice, write| Io { first: dice.below(1 << 28) * 8, blocks: 8, write };
+    measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |dice, _| far(dice, false));
+    let ahead = |_: &mut Dice, at| Io::read(at * 8, 8);
+    measure("a page of a sequential reader", rounds, count, &mut World::new(&CacheSpec::default()), ahead);
+    for order in [FlushOrder::Address, FlushOrder::Age] {
+        let back = Back { order, ..Back::default() };
+        let spec = CacheSpec { write: Write::Back(back), ..none };
+        let line = format!("a page posted and flushed by {order:?}, random");
+        measure(&line, rounds, count, &mut World::new(&spec), |dice, _| far(dice, true));
+        let line = format!("a page posted and flushed by {order:?}, sequential");
+        measure(&line, rounds, count, &mut World::new(&spec), |_, at| Io::write(at * 8, 8));
+    }
+    let through = CacheSpec { write: Write::Through, ..none };
+    measure("a page written through, random", rounds, count, &mut World::new(&through), |dice, _| far(dice, true));
+}
+
+/// Least time of a round, ns a request.
+fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&mut Dice, u64) -> Io) {
+    let mut dice = Dice::new(1, 0);
+    let mut round = |round: u64| {
+        let start = Instant::now();
+        (0..count).for_each(|at| world.ask(io(&mut dice, round * count + at)));
+        start.elapsed().as_secs_f64() * 1e9 / count as f64
+    };
+    let least = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);
+    println!("{what:<56} {least:>8.1} ns");
+}
