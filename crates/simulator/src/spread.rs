@@ -24,6 +24,13 @@ pub enum Spread {
         /// The mean of the sum.
         mean: Ns,
     },
+    /// Mostly short, sometimes long: two exponential branches that carry half of the time each.
+    Hyper {
+        /// Its mean.
+        mean: Ns,
+        /// Squared coefficient of variation, at least 1.
+        cv2: f64,
+    },
     /// Any time between two equally.
     Uniform {
         /// The shortest.
@@ -50,6 +57,7 @@ impl Spread {
             Spread::Constant(time) => *time,
             Spread::Exponential { mean } => dice.exponential(*mean as f64) as Ns,
             Spread::Erlang { stages, mean } => dice.erlang(*stages, *mean as f64) as Ns,
+            Spread::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, dice) as Ns,
             Spread::Uniform { least, most } => least + dice.below(most.saturating_sub(*least).saturating_add(1)),
             Spread::LogNormal { median, sigma } => (*median as f64 * (sigma * dice.normal()).exp()) as Ns,
             Spread::Quantiles(points) => quantile(points, dice.share()),
@@ -60,7 +68,7 @@ impl Spread {
     pub fn mean(&self) -> f64 {
         match self {
             Spread::Constant(time) => *time as f64,
-            Spread::Exponential { mean } | Spread::Erlang { mean, .. } => *mean as f64,
+            Spread::Exponential { mean } | Spread::Erlang { mean, .. } | Spread::Hyper { mean, .. } => *mean as f64,
             Spread::Uniform { least, most } => (*least as f64 + *most as f64) / 2.0,
             Spread::LogNormal { median, sigma } => *median as f64 * (sigma * sigma / 2.0).exp(),
             Spread::Quantiles(points) => moment(points, |a, b| (a + b) / 2.0),
@@ -77,6 +85,7 @@ impl Spread {
             Spread::Constant(_) => 0.0,
             Spread::Exponential { .. } => 1.0,
             Spread::Erlang { stages, .. } => 1.0 / f64::from((*stages).max(1)),
+            Spread::Hyper { cv2, .. } => *cv2,
             Spread::Uniform { least, most } => (*most as f64 - *least as f64).powi(2) / 12.0 / mean.powi(2),
             Spread::LogNormal { sigma, .. } => (sigma * sigma).exp() - 1.0,
             // the square of a uniform between a and b has the mean (a² + ab + b²) / 3
@@ -95,6 +104,9 @@ impl Spread {
             Spread::Erlang { stages, .. } if !(1..=10_000).contains(stages) => {
                 Err(format!("stages: {stages} where 1 to 10,000 are possible"))
             }
+            Spread::Hyper { cv2, .. } if !(1.0..=1e6).contains(cv2) => {
+                Err(format!("cv2: {cv2} where 1 to 1e6 are possible"))
+            }
             Spread::Uniform { least, most } if least > most => {
                 Err(format!("from {least} ns to {most} ns, where the first is the shorter"))
             }
@@ -105,6 +117,15 @@ impl Spread {
             _ => Ok(()),
         }
     }
+}
+
+/// Balanced means (Morse, "Queues, Inventories and Maintenance", 1958; Allen,
+/// "Probability, Statistics, and Queueing Theory", 1990): with probability p
+/// the mean is m/2p, otherwise m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
+pub(crate) fn hyper(mean: f64, cv2: f64, dice: &mut Dice) -> f64 {
+    let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
+    let branch = if dice.chance(long) { long } else { 1.0 - long };
+    dice.exponential(0.5 * mean / branch)
 }
 
 fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {
@@ -143,6 +164,7 @@ mod tests {
             Spread::Constant(500),
             Spread::Exponential { mean: 1_000_000 },
             Spread::Erlang { stages: 3, mean: 1_000_000 },
+            Spread::Hyper { mean: 1_000_000, cv2: 3.0 },
             Spread::Uniform { least: 100_000, most: 300_000 },
             Spread::LogNormal { median: 1_000_000, sigma: 0.5 },
             Spread::Quantiles(vec![(0.0, 100_000), (0.5, 200_000), (0.9, 300_000), (1.0, 1_000_000)]),
@@ -171,6 +193,7 @@ mod tests {
     fn what_cannot_be_is_told() {
         let wrong = [
             Spread::Erlang { stages: 0, mean: 1 },
+            Spread::Hyper { mean: 1, cv2: 0.5 },
             Spread::Uniform { least: 2, most: 1 },
             Spread::LogNormal { median: 1, sigma: f64::NAN },
             Spread::Quantiles(vec![]),

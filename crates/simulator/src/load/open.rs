@@ -26,7 +26,8 @@ pub struct Open {
     book: Book,
     course: Course,
     under_way: Slots<Flight>,
-    /// The part of a nanosecond that the last arrival came too early.
+    /// When the next arrival is due, and the part of a nanosecond that this is too early.
+    due: Ns,
     early: f64,
     /// Operations that may still come.
     left: u64,
@@ -71,6 +72,7 @@ impl Open {
             book: Book::new(&spec.classes, target_blocks, 1)?,
             course: Course::new(&spec.phases, &weights)?,
             under_way: Slots::new(spec.most_outstanding),
+            due: 0,
             early: 0.0,
             left: spec.most_operations.unwrap_or(u64::MAX),
             over: false,
@@ -81,10 +83,12 @@ impl Open {
     #[inline]
     pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
         if who == DOOR {
-            if cause != Cause::Start {
+            if cause == Cause::Start {
+                self.due = now;
+            } else {
                 self.arrive(now, asks);
             }
-            self.await_next(now, asks);
+            self.await_next(asks);
             return;
         }
         let Some(flight) = self.under_way.get(who) else { return };
@@ -115,14 +119,18 @@ impl Open {
     }
 
     #[inline]
-    fn await_next(&mut self, now: Ns, asks: &mut Vec<Ask>) {
+    fn await_next(&mut self, asks: &mut Vec<Ask>) {
         let gap = self.gap.draw(&mut self.dice) * 1e9 + self.early;
         let wait = self.with_pauses(gap);
         let whole = wait.floor();
         // where the level changes the fraction is that of another scale, and as small
         self.early = wait - whole;
-        match self.course.after(now, whole).filter(|at| self.left > 0 && !self.course.over(*at)) {
-            Some(at) => asks.push(Ask::alarm(at, DOOR)),
+        // from one moment due to the next, so that no delay in being called adds up
+        match self.course.after(self.due, whole).filter(|at| self.left > 0 && !self.course.over(*at)) {
+            Some(at) => {
+                self.due = at;
+                asks.push(Ask::alarm(at, DOOR));
+            }
             None => self.over = true,
         }
     }

@@ -4,6 +4,7 @@ use diskwright_base::Dice;
 
 use crate::Ns;
 use crate::load::LoadError;
+use crate::spread::hyper;
 
 /// A length of time, s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,15 +118,6 @@ impl Spell {
 pub(super) fn ns(s: f64) -> Ns {
     // a cast holds at 0 and at the greatest number
     (s * 1e9 + 0.5) as Ns
-}
-
-/// Balanced means (Morse, "Queues, Inventories and Maintenance", 1958; Allen,
-/// "Probability, Statistics, and Queueing Theory", 1990): with probability p
-/// the mean is m/2p, otherwise m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
-fn hyper(mean_s: f64, cv2: f64, dice: &mut Dice) -> f64 {
-    let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
-    let branch = if dice.chance(long) { long } else { 1.0 - long };
-    dice.exponential(0.5 * mean_s / branch)
 }
 
 #[cfg(test)]

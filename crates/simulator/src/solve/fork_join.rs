@@ -45,6 +45,24 @@ pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     }
 }
 
+/// Throughput of two queues and so many users, each of whom asks again at once
+/// when both parts are done; exponential service of mean `service_s`: exact.
+///
+/// All users are at the longer queue; the shorter one has d fewer, 0 to N. Both
+/// serve at mu, so that d goes up as often as down, but from 0 both ways lead
+/// to 1: d = 1 to N are equally likely, 0 half as likely. A user goes on where
+/// the longer queue serves: X = mu 2N / (2N + 1).
+///
+/// ```
+/// use diskwright_simulator::solve::fork_join_two_closed;
+/// // one user: the longer of two, 1.5 S
+/// assert!((fork_join_two_closed(1, 1.0) - 1.0 / 1.5).abs() < 1e-12);
+/// ```
+pub fn fork_join_two_closed(users: u32, service_s: f64) -> f64 {
+    let twice = 2.0 * f64::from(users);
+    twice / (twice + 1.0) / service_s
+}
+
 /// Mean response where nobody else is there: the slowest of K exponential
 /// parts, H_K S; exact, and the limit of [`fork_join`] without load.
 pub fn fork_join_empty(k: u32, service_s: f64) -> f64 {

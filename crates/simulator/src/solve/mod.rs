@@ -7,5 +7,5 @@ mod fork_join;
 mod open;
 
 pub use closed::{Center, Network, Solution, bounds, exact, machine_repairman, schweitzer};
-pub use fork_join::{fork_join, fork_join_empty, fork_join_two, harmonic};
+pub use fork_join::{fork_join, fork_join_empty, fork_join_two, fork_join_two_closed, harmonic};
 pub use open::{Queue, erlang_c, md1, mg1, mm1, mmc};

@@ -1,0 +1,300 @@
+//! Queues of known answer, as whole systems: plain devices, arrays of them and
+//! processors, with loads, in the event loop.
+
+#![allow(dead_code, reason = "tests and the benchmark each use some")]
+
+use std::sync::Arc;
+
+use diskwright_simulator::Ns;
+use diskwright_simulator::array::Level;
+use diskwright_simulator::confidence::{Interval, Means};
+use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, OpenSpec, Operations, Sizes, Spell, Totals, Transfer};
+use diskwright_simulator::run::{Report, Simulation};
+use diskwright_simulator::solve::*;
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::{Drives, Set, System, Target, Watch, Workload};
+
+/// Mean service, s: a thousandth, so that a nanosecond is nothing.
+const S: f64 = 1e-3;
+const MEAN: Ns = 1_000_000;
+/// Batches of a run.
+const BATCHES: u64 = 64;
+
+/// A system whose mean response is known.
+pub struct Case {
+    pub what: String,
+    /// Mean response, s.
+    truth_s: f64,
+    /// Requests a second.
+    rate_per_s: f64,
+    /// Share of a server's time at work, where it is known.
+    utilisation: Option<f64>,
+    /// How widely means of runs vary: variance of the mean of n responses, over the mean's square, times n.
+    varies: f64,
+    system: System,
+}
+
+/// What a case came to.
+pub struct Row {
+    pub what: String,
+    pub truth_s: f64,
+    pub found: Interval,
+    pub requests: u64,
+    /// Share by which it is off.
+    pub error: f64,
+    /// The largest share by which rate, utilisation or Little's law is off.
+    pub others: f64,
+}
+
+impl Case {
+    /// Runs until the half of the 95 % interval is about this share of the mean.
+    pub fn run(&self, half: f64) -> Row {
+        let requests = (1.96 / half).powi(2) * self.varies;
+        let duration = (requests / self.rate_per_s * 1e9) as Ns;
+        let watch = Watch { warm_up: duration / 50, duration, interval: duration.div_ceil(BATCHES), seed: 1 };
+        let system = System { watch, ..self.system.clone() };
+        let mut means = Means::new();
+        let mut before = Totals::default();
+        let report = Simulation::new(&system).expect("a possible system").run(|sample| {
+            let now = sum(&sample.workloads[0].operations);
+            means.push(now.since(&before).response_s());
+            before = now;
+        });
+        let found = means.interval();
+        let totals = sum(&report.workloads[0].operations);
+        Row {
+            what: self.what.clone(),
+            truth_s: self.truth_s,
+            found,
+            requests: totals.done,
+            error: found.mean / self.truth_s - 1.0,
+            others: self.others(&report, &totals),
+        }
+    }
+
+    fn others(&self, report: &Report, totals: &Totals) -> f64 {
+        let rate = totals.done as f64 / report.elapsed_s();
+        let mut off = vec![rate / self.rate_per_s];
+        let drives = &report.components[report.components.len() - system_drives(&self.system)..];
+        if let (Some(utilisation), Some(drive)) = (self.utilisation, drives.first()) {
+            off.push(drive.totals.utilisation() / f64::from(drive.servers) / utilisation);
+        }
+        // Little's law at each drive: what is there is what comes times how long it stays
+        off.extend(
+            drives
+                .iter()
+                .filter(|drive| drive.totals.service_ns > 0)
+                .map(|drive| drive.totals.queue() / (drive.totals.throughput_per_s() * drive.totals.response_s())),
+        );
+        off.iter().map(|share| (share - 1.0).abs()).fold(0.0, f64::max)
+    }
+}
+
+fn system_drives(system: &System) -> usize {
+    system.drive_count() as usize
+}
+
+fn sum(operations: &[Operations]) -> Totals {
+    operations[0].totals
+}
+
+fn device(servers: u32, service: Spread) -> Device {
+    let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
+    Device::Plain(Arc::new(spec))
+}
+
+fn exponential() -> Spread {
+    Spread::Exponential { mean: MEAN }
+}
+
+fn single(servers: u32, service: Spread, load: LoadSpec) -> System {
+    let drives = vec![Drives::new("server", 1, device(servers, service))];
+    let workloads = vec![Workload { name: "jobs".into(), targets: vec![Target::Drive(0)], load }];
+    System { drives, workloads, ..System::new("queue") }
+}
+
+fn striped(members: u32, load: LoadSpec) -> System {
+    let drives = vec![Drives::new("branch", members, device(1, exponential()))];
+    let arrays = vec![Set { unit_blocks: 8, ..Set::new("fork", Level::Raid0, (0..members).collect()) }];
+    let workloads = vec![Workload { name: "jobs".into(), targets: vec![Target::Array(0)], load }];
+    System { drives, arrays, workloads, ..System::new("fork and join") }
+}
+
+/// Random arrivals of requests over so many stripe units.
+fn open(per_s: f64, units: u64, compute: Spell) -> LoadSpec {
+    let classes = vec![Class::of("job", 1.0, transfer(units, compute))];
+    LoadSpec::Open(OpenSpec { gap: Spell::Exponential { mean_s: 1.0 / per_s }, classes, ..OpenSpec::default() })
+}
+
+fn closed(users: u32, think_s: f64, units: u64, compute: Spell) -> LoadSpec {
+    let think = if think_s > 0.0 { Spell::Exponential { mean_s: think_s } } else { Spell::NONE };
+    let classes = vec![Class::of("job", 1.0, transfer(units, compute))];
+    LoadSpec::Closed(ClosedSpec { users, think, classes, ..ClosedSpec::default() })
+}
+
+fn transfer(units: u64, compute: Spell) -> Transfer {
+    Transfer { bytes: Sizes::One(4096 * units), compute, ..Transfer::default() }
+}
+
+/// How widely means of M/G/1 vary, about: that of M/M/1 (Blomqvist 1967, as in
+/// Daley, "The serial correlation coefficients of waiting times in a stationary
+/// single server queue", 1968), more for services that vary more.
+fn varies(rho: f64, cv2: f64) -> f64 {
+    let waits = rho * (2.0 + 5.0 * rho - 4.0 * rho.powi(2) + rho.powi(3)) / (1.0 - rho).powi(4);
+    let mm1 = (waits + 1.0) * (1.0 - rho).powi(2);
+    mm1 * (0.25 + 0.25 * cv2 + 0.5 * cv2 * cv2)
+}
+
+/// One server with random arrivals.
+pub fn mg1_at(rho: f64, service: Spread, what: &str) -> Case {
+    let cv2 = service.variation_squared();
+    let truth = mg1(rho / S, S, cv2).expect("not full");
+    Case {
+        what: format!("{what}, {:.0} % busy", rho * 100.0),
+        truth_s: truth.response_s,
+        rate_per_s: rho / S,
+        utilisation: Some(rho),
+        varies: varies(rho, cv2),
+        system: single(1, service, open(rho / S, 1, Spell::NONE)),
+    }
+}
+
+/// M/M/1.
+pub fn mm1_at(rho: f64) -> Case {
+    mg1_at(rho, exponential(), "M/M/1")
+}
+
+/// M/D/1.
+pub fn md1_at(rho: f64) -> Case {
+    mg1_at(rho, Spread::Constant(MEAN), "M/D/1")
+}
+
+/// M/E4/1.
+pub fn me1_at(rho: f64) -> Case {
+    mg1_at(rho, Spread::Erlang { stages: 4, mean: MEAN }, "M/E4/1")
+}
+
+/// M/H2/1, squared coefficient of variation 4.
+pub fn mh1_at(rho: f64) -> Case {
+    mg1_at(rho, Spread::Hyper { mean: MEAN, cv2: 4.0 }, "M/H2/1, cv² 4")
+}
+
+/// Several servers, one queue.
+pub fn mmc_at(servers: u32, rho: f64) -> Case {
+    let per_s = rho * f64::from(servers) / S;
+    Case {
+        what: format!("M/M/{servers}, {:.0} % busy", rho * 100.0),
+        truth_s: mmc(per_s, S, servers).expect("not full").response_s,
+        rate_per_s: per_s,
+        utilisation: Some(rho),
+        varies: varies(rho, 1.0),
+        system: single(servers, exponential(), open(per_s, 1, Spell::NONE)),
+    }
+}
+
+/// Machines that think and are repaired.
+pub fn repairman(machines: u32, think: f64, servers: u32) -> Case {
+    let truth = machine_repairman(machines, think * S, S, servers);
+    Case {
+        what: format!("{machines} machines, think {think} S, {servers} repairmen"),
+        truth_s: truth.response_s,
+        rate_per_s: truth.throughput_per_s,
+        utilisation: Some(truth.utilisations[0] / f64::from(servers)),
+        varies: 3.0,
+        system: single(servers, exponential(), closed(machines, think * S, 1, Spell::NONE)),
+    }
+}
+
+/// Two branches, random arrivals: exact.
+pub fn fork_two(rho: f64) -> Case {
+    Case {
+        what: format!("fork and join of 2, {:.0} % busy", rho * 100.0),
+        truth_s: fork_join_two(rho / S, S).expect("not full"),
+        rate_per_s: rho / S,
+        utilisation: Some(rho),
+        varies: varies(rho, 1.0),
+        system: striped(2, open(rho / S, 2, Spell::NONE)),
+    }
+}
+
+/// More branches: Nelson and Tantawi's approximation, which is no truth.
+pub fn fork_many(branches: u32, rho: f64) -> Case {
+    let truth_s = fork_join(branches, rho / S, S).expect("not full");
+    let what = format!("fork and join of {branches}, {:.0} % busy (approximate formula)", rho * 100.0);
+    let system = striped(branches, open(rho / S, u64::from(branches), Spell::NONE));
+    Case { what, truth_s, system, ..fork_two(rho) }
+}
+
+/// Two branches and users who ask again at once: exact.
+pub fn fork_closed(users: u32) -> Case {
+    let rate_per_s = fork_join_two_closed(users, S);
+    Case {
+        what: format!("fork and join of 2, {users} users"),
+        truth_s: f64::from(users) / rate_per_s,
+        rate_per_s,
+        utilisation: Some(rate_per_s * S),
+        varies: 1.0,
+        system: striped(2, closed(users, 0.0, 2, Spell::NONE)),
+    }
+}
+
+/// One user alone: the slowest of all branches, exact.
+pub fn fork_alone(branches: u32) -> Case {
+    let truth_s = fork_join_empty(branches, S);
+    Case {
+        what: format!("fork and join of {branches}, one user"),
+        truth_s,
+        rate_per_s: 1.0 / truth_s,
+        utilisation: None,
+        varies: 1.0,
+        system: striped(branches, closed(1, 0.0, u64::from(branches), Spell::NONE)),
+    }
+}
+
+/// Processors before a device, both exponential, random arrivals: each is as if
+/// alone (Jackson 1957), and turns on a processor change nothing for exponential times.
+pub fn tandem(first: f64, second: f64) -> Case {
+    let per_s = second / S;
+    let compute_s = first / per_s;
+    let before = mm1(per_s, compute_s).expect("not full").response_s;
+    let compute = Spell::Exponential { mean_s: compute_s };
+    Case {
+        what: format!("processor {:.0} %, then device {:.0} % busy", first * 100.0, second * 100.0),
+        truth_s: before + mm1(per_s, S).expect("not full").response_s,
+        rate_per_s: per_s,
+        utilisation: Some(second),
+        varies: varies(first.max(second), 1.0),
+        system: single(1, exponential(), open(per_s, 1, compute)),
+    }
+}
+
+/// Processor, device and thinking users: mean value analysis is exact.
+pub fn network(users: u32, think: f64, compute: f64) -> Case {
+    let centers = vec![Center::Queue(compute * S), Center::Queue(S)];
+    let truth = exact(&Network { users, think_s: think * S, centers });
+    let spell = Spell::Exponential { mean_s: compute * S };
+    Case {
+        what: format!("{users} users, think {think} S, processor {compute} S, device S"),
+        truth_s: truth.response_s,
+        rate_per_s: truth.throughput_per_s,
+        utilisation: Some(truth.utilisations[1]),
+        varies: 4.0,
+        system: single(1, exponential(), closed(users, think * S, 1, spell)),
+    }
+}
+
+/// A processor shared in turns of a hundredth of a service: whatever the
+/// distribution, the mean is that of M/M/1 (Kleinrock 1967), but for the turns.
+pub fn shared_processor(rho: f64) -> Case {
+    let service_s = 100.0 * S;
+    let load = open(rho / service_s, 1, Spell::Hyper { mean_s: service_s, cv2: 4.0 });
+    Case {
+        what: format!("M/H2/1 by turns, cv² 4, {:.0} % busy", rho * 100.0),
+        truth_s: mm1(rho / service_s, service_s).expect("not full").response_s,
+        rate_per_s: rho / service_s,
+        utilisation: None,
+        varies: 3.0 * varies(rho, 1.0),
+        system: single(1, Spread::Constant(0), load),
+    }
+}

@@ -1,0 +1,42 @@
+//! Queueing truth through the whole engine: loads, paths, devices, arrays and
+//! reports against closed forms. Here each to about 1 %; `cargo bench --bench
+//! queueing` holds more of them, to a quarter of that.
+
+#[path = "common/truth.rs"]
+mod truth;
+
+use truth::*;
+
+/// Half of the 95 % interval, share of the mean. A right engine is four standard
+/// errors off once in sixteen thousand runs.
+const HALF: f64 = 0.005;
+
+fn hold(cases: &[Case]) {
+    for case in cases {
+        let row = case.run(HALF);
+        assert!(row.found.relative() < 2.0 * HALF, "{}: {:?} is not sure", row.what, row.found);
+        assert!(row.error.abs() < 2.0 * HALF, "{}: {:?} where {} is right", row.what, row.found, row.truth_s);
+        assert!(row.others < 0.01, "{}: {}", row.what, row.others);
+        assert!(row.requests > 10_000, "{}", row.requests);
+    }
+}
+
+#[test]
+fn one_server() {
+    hold(&[mm1_at(0.3), mm1_at(0.5), md1_at(0.6), me1_at(0.5), mh1_at(0.2)]);
+}
+
+#[test]
+fn several_servers_and_repairmen() {
+    hold(&[mmc_at(3, 0.5), repairman(10, 9.0, 1), repairman(20, 5.0, 4)]);
+}
+
+#[test]
+fn forks_and_joins() {
+    hold(&[fork_two(0.2), fork_two(0.4), fork_closed(1), fork_closed(4), fork_alone(8)]);
+}
+
+#[test]
+fn processors_and_devices() {
+    hold(&[tandem(0.3, 0.5), network(4, 2.0, 0.5)]);
+}
