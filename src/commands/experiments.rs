@@ -150,7 +150,7 @@ fn baseline_words(baseline: &diskwright_experiments::document::Baseline) -> Stri
 fn runs_json(document: &Document, row: &Row) -> Vec<Value> {
     let one = |name: &str| {
         let run = document.runs.get(name);
-        let set = run.map(|run| run.set.iter().map(|(key, value)| (key.clone(), json!(value.to_string()))).collect());
+        let set = run.map(|run| run.set.iter().map(|(key, value)| (key.clone(), json!(value.as_str().map_or_else(|| value.to_string(), str::to_owned)))).collect());
         let set: serde_json::Map<String, Value> = set.unwrap_or_default();
         let because = run.map(|run| run.because.as_str()).filter(|words| !words.is_empty());
         json!({ "run": name, "system": run.map(|run| run.system.as_str()), "set": set, "because": because })
@@ -275,7 +275,7 @@ fn detail(document: &Document, row: &Row, outcome: &Outcome) -> String {
             run["set"].as_object().into_iter().flatten().map(|(k, v)| format!("{k} = {v}")).collect();
         let set = if set.is_empty() { String::new() } else { format!(", with {}", set.join(", ")) };
         let because = run["because"].as_str().map(|words| format!(" ({words})")).unwrap_or_default();
-        line("run", format!("{}: {}{set}{because}", run["run"], run["system"]).replace('"', ""));
+        line("run", format!("{}: {}{set}{because}", run["run"], run["system"]));
     }
     for fitted in fitted_json(document, row) {
         let rows: Vec<&str> = fitted["rows"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -14,7 +14,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
 ];
 
 /// Name and text of each system.
-pub const SYSTEMS: &[(&str, &str)] = &[];
+pub const SYSTEMS: &[(&str, &str)] = &[
+    ("nt-pio", include_str!("../../../experiments/systems/nt-pio.toml")),
+    ("nt-scsi", include_str!("../../../experiments/systems/nt-scsi.toml")),
+    ("nt-stripes", include_str!("../../../experiments/systems/nt-stripes.toml")),
+];
 
 /// All documents.
 ///

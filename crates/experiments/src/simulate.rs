@@ -1,5 +1,12 @@
-//! The bench that simulates: systems that are built in, the simulator.
+//! The bench that simulates: systems that are built in, the simulator, and the
+//! numbers of its report by path.
 
+use diskwright_simulator::run::{Component, Counts, Kind, Report, Simulation, WorkloadReport};
+use diskwright_simulator::station::Totals;
+use diskwright_simulator::system::read::{Setting, read};
+
+use crate::data;
+use crate::numbers::{Numbers, path_name};
 use crate::run::{Bench, Simulated, Variant};
 
 /// The bench of the data that are built in.
@@ -7,10 +14,147 @@ pub fn bench(threads: usize) -> Bench<'static> {
     Bench { simulate: &simulate, threads }
 }
 
-/// Simulates a variant.
+/// Simulates a variant of a built-in system.
 ///
 /// # Errors
-/// What is wrong in the description.
+/// What is wrong in the description, by line.
 pub fn simulate(variant: &Variant) -> Simulated {
-    Err(format!("{}: descriptions cannot be read yet", variant.system))
+    let name = &variant.system;
+    let text = data::system(name).ok_or_else(|| format!("there is no system `{name}`"))?;
+    let setting = |(key, value): &(String, String)| Setting { key: key.clone(), value: value.clone() };
+    let settings: Vec<Setting> = variant.settings.iter().map(setting).collect();
+    let file = format!("experiments/systems/{name}.toml");
+    let no_files = |path: &str| Err(format!("`{path}`: systems of experiments name no files"));
+    let described = read(&file, text, &settings, &no_files).map_err(|problems| problems.to_string())?;
+    let mut simulation = Simulation::new(&described.system).map_err(|error| error.to_string())?;
+    let report = simulation.run(|_| {});
+    let host = &described.system.host;
+    // interrupts that come anyway are counted, but are no visit to a processor
+    let others = host.other_interrupts_per_s * host.interrupt as f64 * 1e-9 / f64::from(host.processors.max(1));
+    Ok(numbers(&report, others))
+}
+
+/// The numbers of a report, and the share of processor time in interrupts that come anyway.
+fn numbers(report: &Report, others: f64) -> Numbers {
+    let mut numbers = Numbers::default();
+    let elapsed_s = report.elapsed_s();
+    numbers.put("elapsed_s", elapsed_s);
+    numbers.put("interrupts_per_s", report.interrupts / elapsed_s);
+    let processors = report.components.iter().find(|c| c.kind == Kind::Processor);
+    if let Some(processors) = processors {
+        numbers.put("processor.busy", (processors.utilisation() + others).min(1.0));
+        let interrupts_s = report.interrupt_ns * 1e-9 / elapsed_s;
+        numbers.put("interrupt_busy", (interrupts_s / f64::from(processors.servers)).min(1.0));
+    }
+    workloads(&mut numbers, &report.workloads, elapsed_s);
+    let mut kinds: Vec<&str> = report.components.iter().map(|c| c.kind.name()).collect();
+    kinds.dedup();
+    for kind in kinds.into_iter().filter(|kind| *kind != Kind::Processor.name()) {
+        let of: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
+        let one = |c: &Component| part(c.utilisation(), &c.totals, &c.counts, elapsed_s);
+        parts(&mut numbers, kind, &of.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
+    }
+    let one = |a: &diskwright_simulator::run::ArrayReport| part(a.totals.busy(), &a.totals, &a.counts, elapsed_s);
+    parts(&mut numbers, "array", &report.arrays.iter().map(|a| (a.name.as_str(), one(a))).collect::<Vec<_>>());
+    numbers
+}
+
+/// Quantities of a component, with their names.
+type Part = [(&'static str, f64); 5];
+
+fn part(busy: f64, totals: &Totals, counts: &Counts, elapsed_s: f64) -> Part {
+    let bytes = (counts.bytes_read + counts.bytes_written) as f64;
+    [
+        ("busy", busy),
+        ("queue", totals.queue()),
+        ("requests_per_s", totals.throughput_per_s()),
+        ("bytes_per_s", bytes / elapsed_s),
+        ("response_s", totals.response_s()),
+    ]
+}
+
+/// Each by its name, and all together: sums of rates, means of the rest.
+fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, Part)]) {
+    for (name, values) in parts {
+        for (quantity, value) in values {
+            numbers.put(format!("{kind}.{}.{quantity}", path_name(name)), *value);
+        }
+    }
+    let Some((_, first)) = parts.first() else { return };
+    for (at, (quantity, _)) in first.iter().enumerate() {
+        let sum: f64 = parts.iter().map(|(_, values)| values[at].1).sum();
+        let all = if quantity.ends_with("_per_s") { sum } else { sum / parts.len() as f64 };
+        numbers.put(format!("{kind}.{quantity}"), all);
+    }
+}
+
+fn workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64) {
+    let mut all = Sums::default();
+    for workload in workloads {
+        let sums = Sums::of(workload);
+        sums.put(numbers, &format!("workload.{}", path_name(&workload.name)), elapsed_s);
+        for operations in &workload.operations {
+            let path = format!("workload.{}.{}", path_name(&workload.name), path_name(&operations.name));
+            numbers.put(format!("{path}.operations_per_s"), operations.totals.done as f64 / elapsed_s);
+            numbers.put(format!("{path}.operation_s"), operations.totals.response_s());
+            for span in &operations.spans {
+                numbers.put(format!("{path}.{}.span_s", path_name(&span.name)), (span.to - span.from) as f64 * 1e-9);
+            }
+        }
+        all.add(&sums);
+    }
+    all.put(numbers, "workload", elapsed_s);
+}
+
+/// What workloads did, so that it can be added up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    counts: Counts,
+    requests: f64,
+    response_s: f64,
+    operations: u64,
+    operations_s: f64,
+}
+
+impl Sums {
+    fn of(workload: &WorkloadReport) -> Sums {
+        let responses = &workload.responses;
+        let operations = || workload.operations.iter().map(|o| &o.totals);
+        Sums {
+            counts: workload.counts,
+            requests: responses.count() as f64,
+            response_s: responses.sum() as f64 * 1e-9,
+            operations: operations().map(|t| t.done).sum(),
+            operations_s: operations().map(|t| t.response_ns as f64 * 1e-9).sum(),
+        }
+    }
+
+    fn add(&mut self, other: &Sums) {
+        self.counts.reads += other.counts.reads;
+        self.counts.writes += other.counts.writes;
+        self.counts.bytes_read += other.counts.bytes_read;
+        self.counts.bytes_written += other.counts.bytes_written;
+        self.requests += other.requests;
+        self.response_s += other.response_s;
+        self.operations += other.operations;
+        self.operations_s += other.operations_s;
+    }
+
+    fn put(&self, numbers: &mut Numbers, path: &str, elapsed_s: f64) {
+        let counts = &self.counts;
+        let rates = [
+            ("requests_per_s", counts.reads + counts.writes),
+            ("reads_per_s", counts.reads),
+            ("writes_per_s", counts.writes),
+            ("bytes_per_s", counts.bytes_read + counts.bytes_written),
+            ("read_bytes_per_s", counts.bytes_read),
+            ("write_bytes_per_s", counts.bytes_written),
+            ("operations_per_s", self.operations),
+        ];
+        for (quantity, count) in rates {
+            numbers.put(format!("{path}.{quantity}"), count as f64 / elapsed_s);
+        }
+        numbers.put(format!("{path}.response_s"), self.response_s / self.requests);
+        numbers.put(format!("{path}.operation_s"), self.operations_s / self.operations as f64);
+    }
 }

@@ -60,9 +60,18 @@ impl State {
     pub fn positioning(&self, model: &Model, now: Ns, io: &Io, place: &Place) -> Ns {
         let overheads = &model.overheads;
         let after = usize::from(self.after_write);
+        // what goes on from where the drive is reading or writing anyway is there next
+        let (reading, writing) = match self.alone {
+            Alone::Ahead { segment, limit, .. } => (Some(segment).filter(|_| io.first < limit), None),
+            Alone::Behind { end, .. } => (None, Some(end)),
+            Alone::Nothing => (None, None),
+        };
+        if io.write && writing == Some(io.first) {
+            return 0;
+        }
         if !io.write
-            && let Some(at) = self.segments.holding(io.first, false)
-            && io.end() <= self.segments.get(at).end
+            && let Some(at) = self.segments.holding(io.first, reading.is_some() && model.cache.almost_hits)
+            && (io.end() <= self.segments.get(at).end || reading == Some(at))
         {
             return 0;
         }
