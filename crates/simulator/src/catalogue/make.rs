@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{CatalogueError, Entry, EntryKind, raw};
 use crate::Ns;
 use crate::device::PlainSpec;
-use crate::drive::{Policy, Printed, TrackRate};
+use crate::drive::{Policy, Printed, PrintedSeek, RootAndLine, TrackRate};
 use crate::flash::{FlashSpec, Slc, Start};
 use crate::io::BLOCK_BYTES;
 use crate::spread::Spread;
@@ -209,6 +209,18 @@ fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, 
             "one of `sectors`, `media_mb_s` and `sustained_mb_s`, each [outer, inner], says what is on a track".into(),
         );
     };
+    let seek = match (m.seek_ms, m.seek_curve) {
+        (Some(ms), None) => PrintedSeek::Points(ms),
+        (None, Some(c)) => PrintedSeek::Curve(RootAndLine {
+            from: c.from,
+            short: c.short,
+            root: c.root,
+            long: c.long,
+            slope: c.slope,
+            first: Vec::new(),
+        }),
+        _ => return Err("one of `seek_ms` and `seek_curve` says how the arm moves".into()),
+    };
     let policy = Policy::from_name(&m.policy).ok_or_else(|| {
         let known: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
         format!("policy: `{}`, where {} are possible", m.policy, known.join(", "))
@@ -222,7 +234,7 @@ fn mechanical(name: &str, capacity: u64, m: raw::Mechanical) -> Result<Printed, 
         outer,
         inner,
         zones: m.zones,
-        seek_ms: m.seek_ms,
+        seek,
         head_switch_ms: m.head_switch_ms,
         write_settle_ms: m.write_settle_ms,
         command_ms: m.command_ms,

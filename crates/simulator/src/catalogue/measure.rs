@@ -2,7 +2,8 @@
 //! (random requests a second, sequential rate), simulated.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use diskwright_base::Dice;
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::Ns;
 use crate::device::{Device, PlainSpec};
 use crate::drive::{Drive, Model, Queue};
-use crate::flash::Flash;
+use crate::flash::{Flash, FlashModel, FlashSpec, Start};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::volume::Volume;
-use std::sync::Arc;
 
 /// Most requests that are kept at the device.
 pub const MOST_DEPTH: u32 = 4096;
@@ -56,6 +56,9 @@ pub struct Check {
     pub iops: Option<[f64; 2]>,
     /// Least and most MB/s.
     pub mb_s: Option<[f64; 2]>,
+    /// An SSD that was written once in order, not in the state in which the entry begins.
+    #[serde(default)]
+    pub in_order: bool,
     /// What is printed, and where.
     pub printed: String,
 }
@@ -92,7 +95,8 @@ impl Check {
     /// Simulates it: what comes out, in the unit of its bounds, and whether it is within them.
     pub fn run(&self, device: &Device, requests: u32) -> (f64, bool) {
         let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
-        let measured = measure(device, self.ask, blocks, self.depth, requests);
+        let other = if self.in_order { written_in_order(device) } else { None };
+        let measured = measure(other.as_ref().unwrap_or(device), self.ask, blocks, self.depth, requests);
         let (found, bounds) = match (self.iops, self.mb_s) {
             (Some(bounds), _) => (measured.iops, bounds),
             (_, Some(bounds)) => (measured.bytes_per_s / 1e6, bounds),
@@ -100,6 +104,14 @@ impl Check {
         };
         (found, (bounds[0]..=bounds[1]).contains(&found))
     }
+}
+
+/// The same SSD, written once in order; none for other devices.
+fn written_in_order(device: &Device) -> Option<Device> {
+    let Device::Flash(model) = device else { return None };
+    let start = Start { filled: 1.0, overwritten: 0.0 };
+    let spec = FlashSpec { start, ..model.spec().clone() };
+    FlashModel::new(&spec).ok().map(|model| Device::Flash(model.into()))
 }
 
 /// The next request of a run.
@@ -133,7 +145,11 @@ pub fn measure(device: &Device, ask: Ask, blocks: u32, depth: u32, requests: u32
     let places = (device.blocks() / u64::from(blocks)).max(1);
     let mut source = Source { ask, blocks, places, next: 0, dice: Dice::new(17, 0) };
     let depth = depth.clamp(1, MOST_DEPTH);
-    let requests = requests.max(10);
+    let mut requests = requests.max(10);
+    if matches!(device, Device::Mechanical(_)) && matches!(ask, Ask::SequentialRead | Ask::SequentialWrite) {
+        // what is printed is the rate of the outermost tracks
+        requests = requests.min((places / 50).clamp(10, 1 << 30) as u32);
+    }
     match device {
         Device::Mechanical(model) => mechanical(model, &mut source, depth, requests),
         Device::Flash(model) => {
@@ -201,7 +217,7 @@ fn closed(source: &mut Source, depth: u32, requests: u32, mut submit: impl FnMut
 fn mechanical(model: &Arc<Model>, source: &mut Source, depth: u32, requests: u32) -> Measured {
     let mut drive = Drive::new(model);
     let mut inside = Queue::new(model.policy());
-    let mut outside = std::collections::VecDeque::new();
+    let mut outside = VecDeque::new();
     let mut tally = Tally::new(requests, source.blocks);
     let mut now = 0;
     let slots = depth.min(model.slots());

@@ -21,8 +21,10 @@ use measure::Check;
 /// The built-in files.
 pub const FILES: &[(&str, &str)] = &[
     ("documents.toml", include_str!("../../catalogue/documents.toml")),
-    ("flash.toml", include_str!("../../catalogue/flash.toml")),
+    ("disks.toml", include_str!("../../catalogue/disks.toml")),
+    ("ssds.toml", include_str!("../../catalogue/ssds.toml")),
     ("cloud.toml", include_str!("../../catalogue/cloud.toml")),
+    ("plain.toml", include_str!("../../catalogue/plain.toml")),
 ];
 
 /// What is wrong in a file of drives, and where.

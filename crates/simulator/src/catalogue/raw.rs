@@ -54,7 +54,8 @@ pub(super) struct Mechanical {
     pub sectors: Option<[f64; 2]>,
     pub media_mb_s: Option<[f64; 2]>,
     pub sustained_mb_s: Option<[f64; 2]>,
-    pub seek_ms: [f64; 3],
+    pub seek_ms: Option<[f64; 3]>,
+    pub seek_curve: Option<Curve>,
     pub head_switch_ms: f64,
     pub write_settle_ms: f64,
     pub command_ms: f64,
@@ -72,6 +73,17 @@ pub(super) struct Mechanical {
 
 fn one_zone() -> u32 {
     1
+}
+
+/// See [`crate::drive::RootAndLine`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Curve {
+    pub from: f64,
+    pub short: f64,
+    pub root: f64,
+    pub long: f64,
+    pub slope: f64,
 }
 
 /// See [`crate::flash::FlashSpec`].

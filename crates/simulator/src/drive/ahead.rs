@@ -67,12 +67,11 @@ impl State {
         let mechanism = &model.mechanism;
         while next < limit && at < now {
             let run = mechanism.geometry.run(next, (limit - next).min(u64::from(u32::MAX)) as u32);
-            let positioning = mechanism.positioning(at, self.arm, &run.place, false);
-            if at + positioning >= now && next >= must {
+            let start = mechanism.begins(at, self.arm, &run.place);
+            if start >= now && next >= must {
                 break;
             }
             self.arm = Arm { cylinder: run.place.cylinder, head: run.place.head };
-            let start = at + positioning;
             let span = mechanism.span(&run.place, run.sectors);
             let passed = now.saturating_sub(start);
             if passed >= span {

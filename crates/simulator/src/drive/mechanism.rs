@@ -120,6 +120,27 @@ impl Mechanism {
         self.time(ahead)
     }
 
+    /// When an angle is under the head, from a moment on. Where the wait is none because
+    /// of the tolerance, that is a little before the moment: so roundings are made good
+    /// at every passage, and do not add up until a turn is missed.
+    #[inline]
+    fn passes(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
+        if wait > 0 || self.access != Access::Exact {
+            return now + wait;
+        }
+        now.saturating_sub(self.time(now.wrapping_mul(self.rate).wrapping_sub(angle)).min(TOLERANCE_NS))
+    }
+
+    /// When the sectors of a place begin to pass, if the arm sets out now.
+    #[inline]
+    pub fn begins(&self, now: Ns, arm: Arm, place: &Place) -> Ns {
+        if let Access::Constant(time) = self.access {
+            return now + time;
+        }
+        let there = now + self.travel(arm, place, false);
+        self.passes(there, place.angle, self.wait(there, place.angle))
+    }
+
     /// Time of an angle.
     #[inline]
     fn time(&self, angle: Angle) -> Ns {
@@ -168,7 +189,7 @@ impl Mechanism {
                 passage.transfer += span;
                 Mechanism::send(&mut passage, stream, done, run.blocks, arrived + turn, 0);
             } else {
-                let start = arrived + wait;
+                let start = self.passes(arrived, place.angle, wait);
                 passage.rotation += wait;
                 passage.transfer += span;
                 passage.end = start + span;
@@ -233,7 +254,7 @@ impl Mechanism {
                 passage.end = able + turn;
             } else {
                 passage.rotation += able - arrived + wait;
-                passage.end = able + wait + span;
+                passage.end = self.passes(able, place.angle, wait) + span;
             }
             passage.transfer += span;
             done += run.blocks;

@@ -18,7 +18,7 @@ mod spec;
 use std::sync::Arc;
 
 pub use geometry::{Geometry, Place, Run};
-pub use printed::{Printed, TrackRate};
+pub use printed::{Printed, PrintedSeek, TrackRate};
 pub use queue::{Policy, Queue};
 pub use seek::{RootAndLine, Seek};
 pub use spec::{Access, CacheSpec, ChannelSpec, EarlyDisconnect, Order, Overheads, ReadAhead, Sparing, Spec, ZoneSpec};

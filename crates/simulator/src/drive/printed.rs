@@ -32,6 +32,25 @@ pub enum TrackRate {
     Sustained(f64),
 }
 
+/// Seek times of a read, as they are printed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PrintedSeek {
+    /// To the next cylinder, the mean of random seeks, the full stroke, ms.
+    Points([f64; 3]),
+    /// A curve that somebody measured, ms.
+    Curve(RootAndLine),
+}
+
+impl PrintedSeek {
+    /// To the next cylinder, ms.
+    fn shortest(&self) -> f64 {
+        match self {
+            PrintedSeek::Points(ms) => ms[0],
+            PrintedSeek::Curve(curve) => curve.short + curve.root,
+        }
+    }
+}
+
 /// What is printed of a mechanical drive. Times are milliseconds, as in print.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Printed {
@@ -51,8 +70,8 @@ pub struct Printed {
     pub inner: TrackRate,
     /// Zones between them.
     pub zones: u32,
-    /// Seek times of a read: to the next cylinder, the mean of random seeks, the full stroke.
-    pub seek_ms: [f64; 3],
+    /// How long the arm takes for a read.
+    pub seek: PrintedSeek,
     /// Switching to another head.
     pub head_switch_ms: f64,
     /// What a write waits longer than a read after a seek or a switch.
@@ -104,7 +123,10 @@ impl Printed {
             return Err(wrong("inner tracks", format!("{inner:.0} sectors, and {outer:.0} on the outer ones")));
         }
         let (cylinders, shape) = self.shape(outer, inner)?;
-        let seek = seek_curve(self.seek_ms, cylinders)?;
+        let seek = match &self.seek {
+            PrintedSeek::Points(ms) => seek_curve(*ms, cylinders)?,
+            PrintedSeek::Curve(curve) => Seek::RootAndLine(curve.clone()),
+        };
         let skews = self.skews();
         let spec = Spec {
             name: self.name.clone(),
@@ -138,10 +160,14 @@ impl Printed {
         if !(1..=MOST_ZONES).contains(&self.zones) {
             return Err(wrong("zones", format!("{} where 1 to {MOST_ZONES} are possible", self.zones)));
         }
+        let seeks = match &self.seek {
+            PrintedSeek::Points(ms) => *ms,
+            PrintedSeek::Curve(_) => [self.seek.shortest(); 3],
+        };
         let times = [
-            ("seek", self.seek_ms[0]),
-            ("seek", self.seek_ms[1]),
-            ("seek", self.seek_ms[2]),
+            ("seek", seeks[0]),
+            ("seek", seeks[1]),
+            ("seek", seeks[2]),
             ("head switch", self.head_switch_ms),
             ("write settle", self.write_settle_ms),
             ("command", self.command_ms),
@@ -170,7 +196,7 @@ impl Printed {
         // what is written on must not miss its turn either; a hundredth of a
         // turn more, because a skew is a whole number of sectors
         let after = |ms: f64| (ms + self.write_settle_ms) / turn + 0.01;
-        [after(self.head_switch_ms), after(self.seek_ms[0].max(self.head_switch_ms))]
+        [after(self.head_switch_ms), after(self.seek.shortest().max(self.head_switch_ms))]
     }
 
     /// Sectors of 512 bytes on a track.

@@ -75,6 +75,9 @@ impl State {
         {
             return 0;
         }
+        if if io.write { self.is_appended(model, now, io) } else { self.is_being_read(model, now, io.first) } {
+            return 0;
+        }
         let command = if io.write { overheads.write_miss[after] } else { overheads.read_miss[after] };
         let begin = match self.alone {
             Alone::Behind { at, .. } => now.max(at),
@@ -82,6 +85,26 @@ impl State {
         };
         let free = begin + command;
         free - now + model.mechanism.positioning(free, self.arm, place, io.write)
+    }
+
+    /// True for a write that goes on where the one that is just being written ends.
+    #[inline]
+    fn is_appended(&self, model: &Model, now: Ns, io: &Io) -> bool {
+        let Alone::Behind { end, at, .. } = self.alone else { return false };
+        model.cache.reports_early && end == io.first && at > now && u64::from(io.blocks) <= self.segments.blocks
+    }
+
+    /// True for a block that reading on will have come to by now, so that a read from
+    /// there goes on with it at once.
+    #[inline]
+    fn is_being_read(&self, model: &Model, now: Ns, block: u64) -> bool {
+        let Alone::Ahead { segment, next, limit, at, .. } = self.alone else { return false };
+        if !model.cache.keeps || block > limit || block < self.segments.get(segment).start {
+            return false;
+        }
+        let sector = model.mechanism.span(&model.mechanism.geometry.place(next), 1).max(1);
+        let reached = (next + now.saturating_sub(at) / sector).min(limit);
+        if model.cache.almost_hits { block <= reached } else { block < reached }
     }
 
     fn read(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> Service {
@@ -221,7 +244,15 @@ impl State {
             Alone::Behind { segment, end, at } if end == io.first && at > now => Some((segment, at)),
             _ => None,
         };
-        let free = if appends.is_some() { now } else { self.settle(model, now) };
+        let free = match appends {
+            // it waits until the segments for writes have room behind what is still to be written
+            Some((_, at)) => {
+                let sector = model.mechanism.span(&model.mechanism.geometry.place(io.first), 1);
+                let all = self.segments.blocks * u64::from(model.cache.write_segments.max(1));
+                now.max(at.saturating_sub(all.saturating_sub(u64::from(io.blocks)) * sector))
+            }
+            None => self.settle(model, now),
+        };
         let stopped = self.stop_reading_on(model, free);
         let sending = (free + command + overheads.prepare).max(channel_free);
         let block = model.channel.write_block;

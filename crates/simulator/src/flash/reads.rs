@@ -4,6 +4,9 @@ use super::{Flash, join, time};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
+/// What a controller can correct is this much at least, bytes: less is not brought out of a page.
+const CODEWORD: u32 = 4096;
+
 impl Flash {
     pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
@@ -20,7 +23,8 @@ impl Flash {
             let buffered = self.buffer.holds(unit, stop);
             self.totals.buffer_units += buffered;
             if buffered < stop - unit {
-                let bytes = (stop - unit - buffered) * u64::from(model.spec.unit);
+                let blocks = io.end().min(stop * unit_blocks) - io.first.max(unit * unit_blocks);
+                let bytes = (blocks * BLOCK_BYTES).next_multiple_of(u64::from(model.spec.unit.min(CODEWORD)));
                 arrived = arrived.max(self.read_page(begin, page, bytes));
                 last = bytes;
             }

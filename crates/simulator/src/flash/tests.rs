@@ -1,1 +1,249 @@
+use super::*;
+use diskwright_base::Dice;
 
+const US: Ns = 1000;
+
+/// Times by hand: a read 50 us, a program 500, an erase 3000; a page of 16 KB
+/// takes 16.384 us on its channel, a unit of 4 KB 4.096 us there and 1.024 us on the link.
+fn spec() -> FlashSpec {
+    FlashSpec {
+        name: "by hand".into(),
+        blocks: 1 << 21,
+        slots: 64,
+        link: 4e9,
+        duplex: true,
+        command_read: 2 * US,
+        command_write: 3 * US,
+        latency_read: 10 * US,
+        latency_write: 5 * US,
+        channels: 2,
+        dies: 2,
+        planes: 1,
+        independent_planes: true,
+        page: 16384,
+        pages: 64,
+        unit: 4096,
+        read: 50 * US,
+        program: 500 * US,
+        erase: 3000 * US,
+        suspend: None,
+        channel: 1e9,
+        spare: 0.28,
+        buffer: 1 << 20,
+        slc: None,
+        start: Start { filled: 1.0, overwritten: 0.0 },
+    }
+}
+
+fn flash(spec: &FlashSpec) -> Flash {
+    Flash::new(&Arc::new(FlashModel::new(spec).expect("possible")))
+}
+
+/// The first block of a page.
+fn page(number: u64) -> u64 {
+    number * 32
+}
+
+fn near(found: Ns, us: f64) {
+    assert!((found as f64 / 1e3 - us).abs() < 0.01, "{} us, not {us}", found as f64 / 1e3);
+}
+
+#[test]
+fn a_read_by_hand() {
+    // command 2, page 50, channel 4.096, link 1.024, latency 10
+    near(flash(&spec()).submit(0, &Io::read(page(0), 8)), 67.12);
+    // a whole page: 16.384 on the channel, 4.096 on the link
+    near(flash(&spec()).submit(0, &Io::read(page(0), 32)), 2.0 + 50.0 + 16.384 + 4.096 + 10.0);
+    // two pages come from two channels at the same time; the link ends with the second
+    near(flash(&spec()).submit(0, &Io::read(page(0), 64)), 2.0 + 50.0 + 16.384 + 4.096 + 10.0);
+}
+
+#[test]
+fn dies_work_side_by_side_and_their_own_reads_wait() {
+    let mut apart = flash(&spec());
+    apart.submit(0, &Io::read(page(0), 8));
+    // the next die: only the processor is in the way
+    near(apart.submit(0, &Io::read(page(1), 8)), 69.12);
+    let mut same = flash(&spec());
+    same.submit(0, &Io::read(page(0), 8));
+    // four dies, so that page 4 lies on the die of page 0: 52 + 50 + the rest
+    near(same.submit(0, &Io::read(page(4), 8)), 2.0 + 50.0 + 50.0 + 4.096 + 1.024 + 10.0);
+    // what is in the register already is not read again
+    near(same.submit(500 * US, &Io::read(page(4) + 8, 8)), 500.0 + 2.0 + 4.096 + 1.024 + 10.0);
+    assert_eq!(same.totals().pages_read, 2);
+}
+
+#[test]
+fn planes_read_apart_or_a_row_at_once() {
+    let four = FlashSpec { planes: 4, channels: 1, dies: 1, ..spec() };
+    // pages 0 and 1 are two planes of the only die
+    let mut apart = flash(&four);
+    apart.submit(0, &Io::read(page(0), 8));
+    // 52 and 54, the channel has them one after the other
+    near(apart.submit(0, &Io::read(page(1), 8)), 4.0 + 50.0 + 4.096 + 1.024 + 10.0);
+    let together = FlashSpec { independent_planes: false, ..four };
+    let mut row = flash(&together);
+    row.submit(0, &Io::read(page(0), 8));
+    // one read brings the row; then only the channel is in the way, until 2 + 50 + 4.096 and 4.096 more
+    assert_eq!(row.totals().pages_read, 1);
+    row.submit(0, &Io::read(page(1), 8));
+    assert_eq!(row.totals().pages_read, 1);
+    row.submit(0, &Io::read(page(4), 8));
+    assert_eq!(row.totals().pages_read, 2);
+}
+
+#[test]
+fn a_write_is_reported_when_it_is_in_the_buffer() {
+    let mut flash = flash(&spec());
+    // command 3, link 1.024, latency 5
+    near(flash.submit(0, &Io::write(0, 8)), 9.024);
+    assert_eq!(flash.totals().pages_programmed, 0);
+    // and is read from there: command 2, link 1.024, latency 10
+    near(flash.submit(100 * US, &Io::read(0, 8)), 113.024);
+    assert_eq!((flash.totals().buffer_units, flash.totals().pages_read), (1, 0));
+    for unit in 1..5 {
+        flash.submit(200 * US, &Io::write(unit * 8, 8));
+    }
+    assert_eq!(flash.totals().pages_programmed, 1);
+}
+
+#[test]
+fn without_a_buffer_it_is_reported_when_it_is_programmed() {
+    let mut flash = flash(&FlashSpec { buffer: 0, ..spec() });
+    // command 3, link 1.024, the whole page on its channel 16.384, program 500, latency 5
+    near(flash.submit(0, &Io::write(0, 8)), 3.0 + 1.024 + 16.384 + 500.0 + 5.0);
+    assert_eq!(flash.totals().write_amplification(), 4.0);
+}
+
+#[test]
+fn a_full_buffer_lets_in_what_the_dies_write() {
+    let mut flash = flash(&spec());
+    let mut now = 0;
+    for unit in 0..100_000u64 {
+        now = flash.submit(now, &Io::write(unit % 200_000 * 8, 8));
+    }
+    // four dies, 16 KB each 500 us, and an erase of 3 ms after 64 of them
+    let rate = 4.0 * 4.0 / (500e-6 + 3e-3 / 64.0);
+    let found = 100_000.0 / (now as f64 / 1e9);
+    assert!((found / rate - 1.0).abs() < 0.01, "{found} and {rate}");
+    assert!((flash.totals().write_amplification() - 1.0).abs() < 0.001);
+    let busy = flash.totals().die_busy_ns as f64 / now as f64 / f64::from(flash.dies());
+    assert!((busy - 1.0).abs() < 0.02, "dies busy {busy}");
+}
+
+#[test]
+fn a_read_overtakes_programs_that_wait_but_not_the_one_that_runs() {
+    let wait = |suspend| {
+        let mut flash = flash(&FlashSpec { suspend, ..spec() });
+        // two programs on each die, from about 20 us on
+        for unit in 0..32 {
+            flash.submit(0, &Io::write(page(1000) + unit * 8, 8));
+        }
+        let alone = 67_120;
+        (flash.submit(300 * US, &Io::read(page(0), 8)) - 300 * US - alone) / US
+    };
+    // the first program on the die of page 0 ends at about 530 us
+    assert!((200..300).contains(&wait(None)), "{}", wait(None));
+    assert!((20..=21).contains(&wait(Some(20 * US))), "{}", wait(Some(20 * US)));
+}
+
+#[test]
+fn parts_of_units_are_read_first_and_parts_that_follow_join() {
+    let mut flash = flash(&spec());
+    flash.submit(0, &Io::write(1, 6));
+    assert_eq!((flash.totals().merged_units, flash.totals().pages_read), (1, 1));
+    // over the edge of two units: both in part, and in one page
+    flash.submit(0, &Io::write(64 + 7, 2));
+    assert_eq!((flash.totals().merged_units, flash.totals().pages_read), (3, 2));
+    let mut stream = self::flash(&spec());
+    for block in 0..64 {
+        stream.submit(block * 100 * US, &Io::write(block, 1));
+    }
+    // 64 blocks are two pages, however small the writes; the second waits for what may follow
+    assert_eq!((stream.totals().pages_programmed, stream.buffer.open), (1, 4));
+}
+
+#[test]
+fn random_writes_on_a_full_drive_are_amplified_and_slowed_down() {
+    let run = |overwritten| {
+        let mut flash = flash(&FlashSpec { start: Start { filled: 1.0, overwritten }, blocks: 1 << 24, ..spec() });
+        let (mut dice, mut now) = (Dice::new(1, 0), 0);
+        for _ in 0..200_000 {
+            now = flash.submit(now, &Io::write(dice.below(1 << 21) * 8, 8));
+        }
+        (flash.totals().write_amplification(), 200_000.0 / (now as f64 / 1e9))
+    };
+    let (fresh, quick) = run(0.0);
+    let (steady, slow) = run(3.0);
+    assert!((fresh - 1.0).abs() < 0.02, "{fresh}");
+    // theory for 28 % spare: 2.5 (see the tests of the table)
+    assert!((2.2..2.6).contains(&steady), "{steady}");
+    assert!(slow < quick / 2.0, "{slow} of {quick}");
+}
+
+#[test]
+fn the_fast_part_fills_and_is_emptied_when_nothing_is_asked_for() {
+    let slc = Slc { bytes: 64 << 20, program: 50 * US, fold: 100e6 };
+    let mut flash = flash(&FlashSpec { slc: Some(slc), ..spec() });
+    let mut burst = |from: Ns, megabytes: u64| {
+        let mut now = from;
+        for at in 0..megabytes * 8 {
+            now = flash.submit(now, &Io::write(at * 256, 256));
+        }
+        (now, megabytes as f64 * 1.048_576 / ((now - from) as f64 / 1e9))
+    };
+    let (_, quick) = burst(0, 48);
+    let (now, _) = burst(1_000_000_000_000, 128);
+    let (later, slow) = burst(now, 64);
+    // four dies of 16 KB: 1311 MB/s less erases, and 131
+    assert!(quick > 400.0 && slow < 130.0, "{quick} {slow}");
+    // a second at 100 MB/s empties it
+    let (_, again) = burst(later + 1_000_000_000, 48);
+    assert!(again > 400.0, "{again}");
+    assert!(flash.totals().pages_folded > 0);
+}
+
+#[test]
+fn answers_never_come_before_the_request_and_are_the_same_again() {
+    for (suspend, buffer, unit) in [(None, 0, 4096), (Some(30 * US), 1 << 18, 16384), (None, 1 << 20, 512)] {
+        let spec = FlashSpec { suspend, buffer, unit, blocks: 100_003, ..spec() };
+        let run = || {
+            let (mut flash, mut dice, mut now) = (flash(&spec), Dice::new(9, 0), 0);
+            let mut all = Vec::new();
+            for _ in 0..5000 {
+                let io = Io { first: dice.below(120_000), blocks: dice.below(300) as u32, write: dice.chance(0.5) };
+                let done = flash.submit(now, &io);
+                assert!(done >= now);
+                all.push(done);
+                if dice.chance(0.1) {
+                    flash.trim(&io);
+                }
+                now += dice.below(200_000);
+            }
+            (all, flash.totals())
+        };
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn impossible_drives_are_refused() {
+    let wrong: Vec<(&str, FlashSpec)> = vec![
+        ("capacity", FlashSpec { blocks: 0, ..spec() }),
+        ("slots", FlashSpec { slots: 0, ..spec() }),
+        ("channels", FlashSpec { channels: 0, ..spec() }),
+        ("planes", FlashSpec { planes: 1000, ..spec() }),
+        ("unit", FlashSpec { unit: 32768, ..spec() }),
+        ("unit", FlashSpec { unit: 1000, page: 16000, ..spec() }),
+        ("link", FlashSpec { link: f64::NAN, ..spec() }),
+        ("channel", FlashSpec { channel: 0.0, ..spec() }),
+        ("program", FlashSpec { program: 0, ..spec() }),
+        ("spare", FlashSpec { spare: 0.0, ..spec() }),
+        ("filled", FlashSpec { start: Start { filled: 1.5, overwritten: 0.0 }, ..spec() }),
+        ("buffer", FlashSpec { buffer: u64::MAX, ..spec() }),
+    ];
+    for (item, spec) in wrong {
+        let message = FlashModel::new(&spec).map(|_| ()).expect_err(item);
+        assert!(message.starts_with(item), "{item}: {message}");
+    }
+}

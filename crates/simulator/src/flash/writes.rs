@@ -21,7 +21,7 @@ pub(super) struct Buffer {
     /// Programs under way: when each is through, and its units.
     programs: VecDeque<(Ns, u32)>,
     /// Units that wait for a program, and when the last of them is complete.
-    open: u32,
+    pub(super) open: u32,
     ready: Ns,
     /// Units ever written, and of each place of a small table the unit and its number.
     written: u64,
@@ -69,6 +69,15 @@ impl Buffer {
         (from..to).filter(held).count() as u64
     }
 
+    /// True for a unit that still waits for its program, so that more of it can join it.
+    fn is_open(&self, unit: u64) -> bool {
+        if self.open == 0 || self.recent.is_empty() {
+            return false;
+        }
+        let (of, number) = self.recent[unit as usize & (self.recent.len() - 1)];
+        of == unit && number >= self.written - u64::from(self.open)
+    }
+
     /// When so many more units have room.
     fn room(&mut self, units: u32) -> Ns {
         let mut at = 0;
@@ -112,18 +121,26 @@ impl Flash {
         let unit_blocks = u64::from(model.unit_blocks);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
         let complete = self.complete(came, io, unit, end);
-        self.sample(unit, end);
         self.buffer.drain(now);
+        if !io.first.is_multiple_of(unit_blocks) && self.buffer.is_open(unit) {
+            // the rest of a unit of which the last write brought a part
+            unit += 1;
+        }
+        self.sample(unit, end);
         let mut accepted = came;
         let mut programmed = came;
         while unit < end {
-            let units = (u64::from(model.group - self.buffer.open)).min(end - unit) as u32;
+            // not before the next unit comes: the last one may still get its other parts
+            if self.buffer.open == model.group {
+                self.program(begin);
+            }
+            let units = u64::from(model.group - self.buffer.open).min(end - unit) as u32;
             if model.buffer > 0 {
                 accepted = accepted.max(self.buffer.room(units));
             }
             self.buffer.add(unit, units, complete.max(accepted));
             unit += u64::from(units);
-            if self.buffer.open == model.group || model.buffer == 0 {
+            if model.buffer == 0 {
                 programmed = programmed.max(self.program(begin));
             }
         }

@@ -1,0 +1,74 @@
+//! How many requests a second one core puts through a simulated SSD and a
+//! cloud volume: 4 KB anywhere, 64 at a time, by themselves.
+//!
+//!     cargo bench -p diskwright-simulator --bench media [-- --drive ID]
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
+//! to see that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use diskwright_base::Dice;
+use diskwright_simulator::catalogue;
+use diskwright_simulator::device::Device;
+use diskwright_simulator::flash::Flash;
+use diskwright_simulator::io::Io;
+use diskwright_simulator::volume::Volume;
+
+/// Requests under way.
+const DEPTH: usize = 64;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let named = arguments.iter().position(|a| a == "--drive").and_then(|at| arguments.get(at + 1));
+    let drives = named.map_or_else(|| vec!["intel-p5500-7680", "samsung-pm883-960", "aws-gp3-most"], |id| vec![id]);
+    let (rounds, requests) = if tiny { (1, 2_000) } else { (5, 5_000_000) };
+    println!("# 4 KB anywhere, {DEPTH} at a time: million requests a second of one core");
+    for id in drives {
+        let Some(entry) = catalogue::find(id) else { panic!("{id} is not in the catalogue") };
+        let device = entry.device().unwrap_or_else(|e| panic!("{id}: {e}"));
+        for writes in [0.0, 0.3, 1.0] {
+            let mut rates: Vec<f64> = (0..rounds).map(|_| rate(&device, writes, requests)).collect();
+            rates.sort_by(f64::total_cmp);
+            let best = rates[rates.len() - 1];
+            println!("{id:24} {:3.0} % writes {:8.2} (best {best:.2})", writes * 100.0, rates[rates.len() / 2]);
+        }
+    }
+}
+
+fn rate(device: &Device, writes: f64, requests: u64) -> f64 {
+    let mut dice = Dice::new(1, 0);
+    let places = device.blocks() / 8;
+    let started = Instant::now();
+    let end = match device {
+        Device::Flash(model) => {
+            let mut flash = Flash::new(model);
+            closed(&mut dice, places, writes, requests, |now, io| flash.submit(now, io))
+        }
+        Device::Volume(spec) => {
+            let mut volume = Volume::new(spec, Dice::new(1, 1));
+            closed(&mut dice, places, writes, requests, |now, io| volume.submit(now, io))
+        }
+        _ => panic!("an SSD or a cloud volume"),
+    };
+    black_box(end);
+    requests as f64 / started.elapsed().as_secs_f64() / 1e6
+}
+
+/// A ring of requests: each place is used again when its last one is done, so
+/// that little is measured but the device.
+fn closed(dice: &mut Dice, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
+    let mut done = [0u64; DEPTH];
+    let mut now = 0;
+    for at in 0..requests as usize {
+        now = now.max(done[at % DEPTH]);
+        let io = Io { first: dice.below(places) * 8, blocks: 8, write: dice.chance(writes) };
+        done[at % DEPTH] = submit(now, &io);
+    }
+    now
+}

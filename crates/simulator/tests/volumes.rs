@@ -1,0 +1,166 @@
+//! Cloud volumes against what their providers print.
+
+use std::sync::Arc;
+
+use diskwright_base::Dice;
+use diskwright_simulator::Ns;
+use diskwright_simulator::catalogue::{self, EntryKind};
+use diskwright_simulator::io::Io;
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::volume::{Limit, Volume, VolumeSpec};
+
+const SECOND: Ns = 1_000_000_000;
+
+/// 1000 operations/s, no other limit, 1 ms each.
+fn spec() -> VolumeSpec {
+    VolumeSpec {
+        name: "by hand".into(),
+        blocks: 1 << 24,
+        slots: 64,
+        operations: Limit::steady(1000.0),
+        bytes: Limit::none(),
+        operation_bytes: 262_144,
+        merges: false,
+        whole_operations: false,
+        write_cost: 1.0,
+        window: 0,
+        read: Spread::Constant(1_000_000),
+        write: Spread::Constant(2_000_000),
+        stream: f64::INFINITY,
+    }
+}
+
+fn volume(spec: VolumeSpec) -> Volume {
+    assert_eq!(spec.check(), Ok(()));
+    Volume::new(&Arc::new(spec), Dice::new(1, 0))
+}
+
+fn built_in(id: &str) -> VolumeSpec {
+    match &catalogue::find(id).expect(id).kind {
+        EntryKind::Volume(spec) => (**spec).clone(),
+        other => panic!("{id} is {other:?}"),
+    }
+}
+
+/// Requests done in a stretch of time, 64 at a time.
+fn done(volume: &mut Volume, from: Ns, until: Ns, io: impl Fn(u64) -> Io) -> u64 {
+    let mut ends = [from; 64];
+    let mut number = 0;
+    loop {
+        let at = (number % 64) as usize;
+        let now = ends.iter().copied().min().unwrap_or(0).max(ends[at]);
+        if now >= until {
+            return number;
+        }
+        ends[at] = volume.submit(now, &io(number));
+        number += 1;
+    }
+}
+
+#[test]
+fn operations_are_paced_and_latency_comes_on_top() {
+    let mut volume = volume(spec());
+    for at in 0..5u64 {
+        // all at once: one a millisecond, each 1 ms after it began
+        assert_eq!(volume.submit(0, &Io::read(at * 100, 8)), (at + 1) * 1_000_000);
+    }
+    assert_eq!(volume.submit(SECOND, &Io::write(0, 8)), SECOND + 2_000_000);
+    assert_eq!(volume.totals().operations, 6);
+    // a window lets through what was not used within it: ten more at once
+    let mut loose = self::volume(VolumeSpec { window: 10_000_000, ..spec() });
+    let ends: Vec<Ns> = (0..12).map(|at| loose.submit(SECOND, &Io::read(at * 100, 8)) - SECOND).collect();
+    assert_eq!(ends[..11], [1_000_000; 11]);
+    assert_eq!(ends[11], 2_000_000);
+}
+
+#[test]
+fn large_requests_count_as_several_and_small_ones_in_order_as_one() {
+    let operations = |spec: VolumeSpec, ios: &[Io]| {
+        let mut volume = volume(spec);
+        for io in ios {
+            volume.submit(0, io);
+        }
+        volume.totals().operations
+    };
+    // 1 MiB at 256 KiB an operation
+    assert_eq!(operations(spec(), &[Io::read(0, 2048)]), 4);
+    assert_eq!(operations(spec(), &[Io::read(0, 513)]), 2);
+    let stream: Vec<Io> = (0..64).map(|at| Io::read(at * 8, 8)).collect();
+    assert_eq!(operations(spec(), &stream), 64);
+    // 64 times 4 KiB behind each other are one of 256 KiB
+    let merging = VolumeSpec { merges: true, ..spec() };
+    assert_eq!(operations(merging.clone(), &stream), 1);
+    let turned: Vec<Io> = stream.iter().rev().copied().collect();
+    assert_eq!(operations(merging, &turned), 64);
+}
+
+/// AWS, general-purpose.md, table of gp2: seconds of a burst of 3,000 and of filling an empty bucket.
+#[test]
+fn gp2_bursts_as_long_as_its_table_says() {
+    for (gib, baseline, burst_s, refill_s) in [
+        (33, 100.0, 1862.0, 54_000.0),
+        (100, 300.0, 2000.0, 18_000.0),
+        (334, 1002.0, 2703.0, 5389.0),
+        (750, 2250.0, 7200.0, 2400.0),
+    ] {
+        let limit = Limit { baseline, burst: 3000.0, credits: 5_400_000.0 };
+        assert!((limit.burst_seconds(3000.0).expect("ends") - burst_s).abs() < 1.0, "{gib} GiB");
+        assert!((limit.refill_seconds().expect("fills") - refill_s).abs() < 1.0, "{gib} GiB");
+        assert_eq!(limit.burst_seconds(baseline), None);
+    }
+    assert_eq!(Limit::steady(100.0).burst_seconds(1000.0), None);
+}
+
+#[test]
+fn a_burst_ends_when_its_credits_do_and_comes_back() {
+    // a gp2 of 100 GiB with a hundredth of its credits: 20 s
+    let mut spec = built_in("aws-gp2-100");
+    spec.operations.credits /= 100.0;
+    let mut volume = volume(spec);
+    let io = |at: u64| Io::read(at * 7919 % 1_000_000, 8);
+    let burst = done(&mut volume, 0, 20 * SECOND, io);
+    assert!((59_000..61_000).contains(&burst), "{burst} in 20 s");
+    let after = done(&mut volume, 21 * SECOND, 31 * SECOND, io);
+    // 300 a second, and what a second without requests earned
+    assert!((3200..3400).contains(&after), "{after} in 10 s");
+    // a minute of rest earns 18,000 credits, which last 6.7 s
+    let again = done(&mut volume, 91 * SECOND, 97 * SECOND, io);
+    assert!((17_000..18_600).contains(&again), "{again} in 6 s");
+}
+
+/// hdd-vols.md: a request of 1 MiB or less counts as 1 MiB, in order they are merged.
+#[test]
+fn st1_draws_a_whole_mebibyte_for_each_small_random_request() {
+    let spec = built_in("aws-st1-1tib");
+    let random = done(&mut volume(spec.clone()), 0, 10 * SECOND, |at| Io::read(at * 7919 % 1_000_000 * 8, 8));
+    // 250 MiB/s of burst
+    assert!((2450..2600).contains(&random), "{random}");
+    let in_order = done(&mut volume(spec), 0, 10 * SECOND, |at| Io::read(at * 8, 8));
+    assert!(in_order > 50_000, "{in_order}");
+}
+
+/// hdd-vols.md: a full bucket of 1 TiB is a scan of 1.17 hours at 250 MiB/s; earning 40 MiB/s meanwhile, it
+/// lasts 1.39 hours.
+#[test]
+fn st1_scans_itself_with_a_full_bucket() {
+    let bytes = built_in("aws-st1-1tib").bytes;
+    let hours = bytes.burst_seconds(f64::INFINITY).expect("ends") / 3600.0;
+    assert!((hours - 1.387).abs() < 0.01, "{hours}");
+}
+
+#[test]
+fn impossible_volumes_are_refused() {
+    let wrong: Vec<VolumeSpec> = vec![
+        VolumeSpec { slots: 0, ..spec() },
+        VolumeSpec { operation_bytes: 0, ..spec() },
+        VolumeSpec { operations: Limit::steady(0.0), ..spec() },
+        VolumeSpec { operations: Limit { baseline: 10.0, burst: 5.0, credits: 1.0 }, ..spec() },
+        VolumeSpec { bytes: Limit { baseline: 10.0, burst: 20.0, credits: f64::NAN }, ..spec() },
+        VolumeSpec { write_cost: 0.0, ..spec() },
+        VolumeSpec { stream: f64::NAN, ..spec() },
+        VolumeSpec { read: Spread::Quantiles(Vec::new()), ..spec() },
+    ];
+    for spec in wrong {
+        assert!(spec.check().is_err(), "{spec:?}");
+    }
+}
