@@ -1,6 +1,6 @@
 //! How many requests a second one core puts through whole simulated systems.
 //!
-//!     cargo bench -p diskwright-simulator --bench systems
+//!     cargo bench -p diskwright-simulator --bench systems [-- --only PART-OF-A-NAME]
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
 //! that it works; then the numbers mean nothing.
@@ -88,7 +88,16 @@ fn raid5(model: &Arc<Model>, users: u32, writes: f64) -> System {
     }
 }
 
+/// True where a line is wanted: all are, unless `--only` names a part of it.
+fn wanted(name: &str) -> bool {
+    let mut arguments = std::env::args().skip_while(|a| a != "--only").skip(1);
+    arguments.next().is_none_or(|part| name.contains(&part))
+}
+
 fn line(name: &str, rounds: u32, seconds: u64, system: &System) {
+    if !wanted(name) {
+        return;
+    }
     let mut system = system.clone();
     system.watch.warm_up = SECOND;
     system.watch.duration = seconds * SECOND;
@@ -97,7 +106,7 @@ fn line(name: &str, rounds: u32, seconds: u64, system: &System) {
     for _ in 0..rounds {
         let mut simulation = Simulation::new(&system).unwrap_or_else(|e| panic!("{e}"));
         let started = Instant::now();
-        let report = simulation.run(|_| {});
+        let report = simulation.result();
         let wall_s = started.elapsed().as_secs_f64();
         ios = report.components.iter().map(|part| part.counts.reads + part.counts.writes).sum();
         done = report.workloads[0].counts.requests() as f64 / report.elapsed_s();

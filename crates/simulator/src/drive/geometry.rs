@@ -70,17 +70,44 @@ struct Zone {
 enum Slips {
     None,
     /// They use the spares of their region.
-    InRegion(Vec<u64>),
+    InRegion(Skips),
     /// They push everything in the zone on; positions among usable sectors.
-    ToEnd(Vec<u64>),
+    ToEnd(Skips),
     /// Whole tracks.
-    Tracks(Vec<u64>),
+    Tracks(Skips),
+}
+
+/// Sorted slips, and each less its rank: that never falls, so that one search
+/// without branches says how many come before what is asked for.
+#[derive(Clone, Debug)]
+struct Skips {
+    slips: Vec<u64>,
+    less_rank: Vec<u64>,
+}
+
+impl Skips {
+    fn new(slips: Vec<u64>) -> Skips {
+        let less_rank = slips.iter().zip(0..).map(|(slip, rank)| slip - rank).collect();
+        Skips { slips, less_rank }
+    }
+
+    /// How many of those from the `from`-th on come before the position that
+    /// `logical` gets, and how many positions follow until the next one.
+    #[inline]
+    fn before(&self, from: usize, logical: u64) -> (u64, u64) {
+        let (rest, rank) = (&self.less_rank[from..], from as u64);
+        let skipped = rest.partition_point(|slip| slip + rank <= logical);
+        let together = rest.get(skipped).map_or(u64::MAX, |slip| slip + rank - logical);
+        (skipped as u64, together)
+    }
 }
 
 /// The map of a drive.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     zones: Vec<Zone>,
+    /// The block after the last one of each zone, side by side for searching.
+    ends: Vec<u64>,
     surfaces: u32,
     order: Order,
 }
@@ -99,12 +126,13 @@ impl Geometry {
             first = built.end;
             zones.push(built);
         }
-        Ok(Geometry { zones, surfaces: spec.surfaces, order: spec.order })
+        let ends = zones.iter().map(|zone| zone.end).collect();
+        Ok(Geometry { zones, ends, surfaces: spec.surfaces, order: spec.order })
     }
 
     /// Blocks of the drive.
     pub fn blocks(&self) -> u64 {
-        self.zones.last().map_or(0, |zone| zone.end)
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// Sectors on the tracks of a place.
@@ -128,7 +156,7 @@ impl Geometry {
         let at = self.zone(first);
         let zone = &self.zones[at];
         let logical = first - zone.first + zone.empty;
-        let physical = zone.physical(logical);
+        let (physical, together) = zone.stretch(logical);
         let replaced = zone.replaced(physical);
         let place = self.at(zone, at as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
@@ -144,7 +172,7 @@ impl Geometry {
         }
         let end_of_track = physical - u64::from(place.sector) + u64::from(zone.sectors);
         let last = |blocks: u64| zone.physical(logical + blocks - 1);
-        let mut end = if zone.is_plain() { physical + blocks - 1 } else { last(blocks) };
+        let mut end = if zone.is_plain() || blocks <= together { physical + blocks - 1 } else { last(blocks) };
         if end >= end_of_track {
             let (mut good, mut bad) = (1, blocks);
             while bad - good > 1 {
@@ -160,8 +188,8 @@ impl Geometry {
     /// Position of the zone of a block that exists.
     #[inline]
     fn zone(&self, block: u64) -> usize {
-        // few zones: counting is quicker than searching
-        self.zones.iter().take_while(|zone| zone.end <= block).count()
+        // few zones: counting all, without branches, is quicker than searching
+        self.ends.iter().map(|end| usize::from(*end <= block)).sum()
     }
 
     #[inline]
@@ -207,28 +235,44 @@ impl Zone {
     /// The sector (within the zone) of a logical one, slips and spares left out.
     #[inline]
     fn physical(&self, logical: u64) -> u64 {
-        let logical = match &self.slips {
-            Slips::ToEnd(slips) => logical + skipped(slips, logical),
+        self.stretch(logical).0
+    }
+
+    /// The same, and how many sectors from there on follow without a hole (at
+    /// least; of whole tracks it does not count holes between tracks).
+    #[inline]
+    fn stretch(&self, logical: u64) -> (u64, u64) {
+        let (logical, together) = match &self.slips {
+            Slips::ToEnd(slips) => {
+                let (skipped, together) = slips.before(0, logical);
+                (logical + skipped, together)
+            }
             Slips::Tracks(slips) => {
                 let sectors = u64::from(self.sectors);
-                return logical + skipped(slips, logical / sectors) * sectors;
+                return (logical + slips.before(0, logical / sectors).0 * sectors, u64::MAX);
             }
-            _ => logical,
+            _ => (logical, u64::MAX),
         };
         if self.region == self.usable {
             return match &self.slips {
-                Slips::InRegion(slips) => logical + skipped(slips, logical),
-                _ => logical,
+                Slips::InRegion(slips) => {
+                    let (skipped, together) = slips.before(0, logical);
+                    (logical + skipped, together)
+                }
+                _ => (logical, together),
             };
         }
         let region = logical / self.usable;
-        let within = region * self.region + self.front + (logical - region * self.usable);
+        let in_region = logical - region * self.usable;
+        let within = region * self.region + self.front + in_region;
+        let together = together.min(self.usable - in_region);
         match &self.slips {
             Slips::InRegion(slips) => {
-                let from = slips.partition_point(|slip| *slip < region * self.region);
-                within + skipped(&slips[from..], within)
+                let from = slips.slips.partition_point(|slip| *slip < region * self.region);
+                let (skipped, until) = slips.before(from, within);
+                (within + skipped, together.min(until))
             }
-            _ => within,
+            _ => (within, together),
         }
     }
 
@@ -246,18 +290,6 @@ impl Zone {
             Err(_) => physical,
         }
     }
-}
-
-/// How many of the sorted slips come before the position that `logical` gets.
-#[inline]
-fn skipped(slips: &[u64], logical: u64) -> u64 {
-    // slip - its rank never falls, so that this is a binary search without a loop over them
-    let (mut low, mut high) = (0, slips.len());
-    while low < high {
-        let middle = low.midpoint(high);
-        if slips[middle] - middle as u64 <= logical { low = middle + 1 } else { high = middle }
-    }
-    low as u64
 }
 
 /// Sorted, each once, and each at least as large as its rank.
@@ -322,9 +354,9 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<Zone, String> {
         skewing: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {
             _ if slips.is_empty() => Slips::None,
-            Sparing::Tracks => Slips::Tracks(slips),
-            Sparing::Cylinder { .. } if to_end => Slips::ToEnd(among_usable(&slips, region, spare, front)),
-            _ => Slips::InRegion(slips),
+            Sparing::Tracks => Slips::Tracks(Skips::new(slips)),
+            Sparing::Cylinder { .. } if to_end => Slips::ToEnd(Skips::new(among_usable(&slips, region, spare, front))),
+            _ => Slips::InRegion(Skips::new(slips)),
         },
         defects_are_tracks: spec.sparing == Sparing::Tracks,
         defects: defects(&zone.defects),

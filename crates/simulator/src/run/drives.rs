@@ -23,8 +23,10 @@ pub(super) enum Machine {
 pub(super) struct Mechanical {
     drive: Drive,
     queue: Queue<u32>,
-    /// What it serves, and how.
-    serving: Option<(u32, Service)>,
+    /// What it serves.
+    serving: Option<u32>,
+    /// How, where it uses a channel for it.
+    service: Service,
     /// Its spindle is ahead of the first drive's by so much: nothing keeps
     /// spindles in step. The drive lives by a clock of its own.
     ahead: Ns,
@@ -133,7 +135,8 @@ impl Counts {
 impl DriveRun {
     /// A mechanical drive, its spindle so far ahead of the first drive's.
     pub fn mechanical(model: &Arc<Model>, order: Policy, depth: u32, channel: Option<u16>, ahead: Ns) -> DriveRun {
-        let mechanical = Mechanical { drive: Drive::new(model), queue: Queue::new(order), serving: None, ahead };
+        let (drive, queue) = (Drive::new(model), Queue::new(order));
+        let mechanical = Mechanical { drive, queue, serving: None, service: Service::of(Hit::Miss), ahead };
         DriveRun::new(Machine::Mechanical(Box::new(mechanical)), depth, channel)
     }
 
@@ -202,19 +205,18 @@ impl Simulation {
             None => {
                 let service = mechanical.start(now, &io);
                 run.counts.served(&service);
-                mechanical.serving = Some((job, service));
+                mechanical.serving = Some(job);
                 self.events.at(service.done, Event::Device { drive, job });
             }
             Some(channel) if self.channels[usize::from(channel)].disconnects => {
                 let service = mechanical.start(now, &io);
                 run.counts.served(&service);
-                mechanical.serving = Some((job, service));
+                (mechanical.serving, mechanical.service) = (Some(job), service);
                 self.events.at(service.channel_from, Event::Ready { drive });
             }
             Some(channel) => {
                 // it holds the channel from the command on
-                let nothing = Service { done: now, ..Service::of(Hit::Miss) };
-                mechanical.serving = Some((job, nothing));
+                mechanical.serving = Some(job);
                 self.channel_ask(now, channel, super::channels::Holder::Drive(drive));
             }
         }
@@ -223,7 +225,7 @@ impl Simulation {
     /// The request that a mechanical drive serves.
     pub(super) fn drive_serving(&self, drive: u32) -> Option<u32> {
         match &self.drives[drive as usize].machine {
-            Machine::Mechanical(mechanical) => mechanical.serving.map(|(job, _)| job),
+            Machine::Mechanical(mechanical) => mechanical.serving,
             Machine::Parallel(_) => None,
         }
     }
@@ -239,12 +241,11 @@ impl Simulation {
     pub(super) fn drive_granted(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
         let run = &mut self.drives[drive as usize];
         let Machine::Mechanical(mechanical) = &mut run.machine else { return overhead };
-        let Some((job, service)) = mechanical.serving else { return overhead };
+        let Some(job) = mechanical.serving else { return overhead };
         if disconnects {
-            return overhead + service.channel_for;
+            return overhead + mechanical.service.channel_for;
         }
         let service = mechanical.start(now + overhead, &self.jobs[job].io);
-        mechanical.serving = Some((job, service));
         run.counts.served(&service);
         service.done - now
     }
@@ -253,9 +254,10 @@ impl Simulation {
     pub(super) fn drive_released(&mut self, now: Ns, drive: u32, disconnects: bool, late: Ns) {
         let run = &self.drives[drive as usize];
         let Machine::Mechanical(mechanical) = &run.machine else { return };
-        let Some((job, service)) = mechanical.serving else { return };
+        let Some(job) = mechanical.serving else { return };
+        let service = &mechanical.service;
         let done =
-            if disconnects { service.done + later(&mechanical.drive, &service, &self.jobs[job].io, late) } else { now };
+            if disconnects { service.done + later(&mechanical.drive, service, &self.jobs[job].io, late) } else { now };
         self.events.at(done.max(now), Event::Device { drive, job });
     }
 

@@ -111,26 +111,41 @@ impl Simulation {
     /// Runs through the time of warming up and the time that is counted.
     /// `sample` is told of each interval that is counted.
     pub fn run(&mut self, mut sample: impl FnMut(&Report)) -> Report {
+        self.watch_it(Some(&mut sample))
+    }
+
+    /// The same without samples, which cost time where little happens in an interval.
+    pub fn result(&mut self) -> Report {
+        self.watch_it(None)
+    }
+
+    fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&Report)>) -> Report {
         self.run_until(self.watch.warm_up);
         self.forget();
-        let (from, mut before) = (self.moment(), self.moment());
+        let from = self.moment();
         let end = self.watch.warm_up.saturating_add(self.watch.duration);
         let mut batches = report::Batches::default();
+        let mut before = from.clone();
         loop {
-            let until = (before.at + self.watch.interval.max(1)).min(end);
+            let until = (self.events.now() + self.watch.interval.max(1)).min(end);
             let more = self.run_until(until);
-            let after = self.moment();
-            if after.at > before.at {
-                batches.add(&self.loads);
-                sample(&self.report(&before, &after, None));
+            batches.add(&self.loads);
+            if let Some(sample) = &mut sample {
+                let after = self.moment();
+                if after.at > before.at {
+                    sample(&self.report(&before, &after, None));
+                }
                 self.end_interval();
+                batches.start_again();
+                before = after;
             }
-            before = after;
-            if !more || before.at >= end {
+            if !more || self.events.now() >= end {
                 break;
             }
         }
-        self.report(&from, &before, Some(&batches))
+        self.end_interval();
+        let to = self.moment();
+        self.report(&from, &to, Some(&batches))
     }
 
     /// Runs up to a moment. False where nothing is left to happen; the time is

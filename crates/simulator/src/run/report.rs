@@ -325,12 +325,15 @@ pub(super) struct Batches {
     intervals: usize,
     /// By load, then batch: sum of responses in ns, and how many.
     loads: Vec<Vec<(u128, u64)>>,
+    /// By load: what its recent responses came to at the end of the interval before.
+    last: Vec<(u128, u64)>,
 }
 
 impl Batches {
     /// Adds an interval.
     pub fn add(&mut self, loads: &[LoadRun]) {
         self.loads.resize(loads.len(), Vec::new());
+        self.last.resize(loads.len(), (0, 0));
         self.size = self.size.max(1);
         let begins = self.intervals.is_multiple_of(self.size);
         if begins && self.loads.first().is_some_and(|batches| batches.len() == MOST_BATCHES) {
@@ -340,16 +343,23 @@ impl Batches {
             }
             self.size *= 2;
         }
-        for (batches, run) in self.loads.iter_mut().zip(loads) {
+        for ((batches, before), run) in self.loads.iter_mut().zip(&mut self.last).zip(loads) {
             if begins {
                 batches.push((0, 0));
             }
+            let now = (run.recent.sum(), run.recent.count());
             if let Some(last) = batches.last_mut() {
-                last.0 += run.recent.sum();
-                last.1 += run.recent.count();
+                last.0 += now.0 - before.0;
+                last.1 += now.1 - before.1;
             }
+            *before = now;
         }
         self.intervals += 1;
+    }
+
+    /// The recent responses were cleared.
+    pub fn start_again(&mut self) {
+        self.last.fill((0, 0));
     }
 
     /// Mean response of a load, s. Batches in which nothing was done are left
