@@ -50,6 +50,7 @@ impl Closed {
 
     #[inline]
     pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+        let Some(who) = self.book.told(who, cause) else { return };
         let user = who / self.outstanding;
         let Some(flight) = self.lanes.get_mut(who as usize) else { return };
         if cause == Cause::Start {

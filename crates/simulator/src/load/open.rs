@@ -5,7 +5,7 @@ use diskwright_base::Dice;
 
 use crate::Ns;
 use crate::load::course::Course;
-use crate::load::operations::{Book, Flight, Turn};
+use crate::load::operations::{Book, Flight, POSTED, Turn};
 use crate::load::slots::Slots;
 use crate::load::{Ask, Batch, Bursts, Cause, LoadError, OpenSpec, Operations, Spell};
 
@@ -59,8 +59,8 @@ impl Open {
         if !batch_fits {
             return Err(LoadError::new("batch", "1 to 65536 operations at a time"));
         }
-        if spec.most_outstanding == 0 || spec.most_outstanding == u32::MAX {
-            return Err(LoadError::new("most_outstanding", "at least 1 and below 4294967295"));
+        if !(1..POSTED).contains(&spec.most_outstanding) {
+            return Err(LoadError::new("most_outstanding", format!("at least 1 and below {POSTED}")));
         }
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
         let burst_left = spec.bursts.map_or(f64::INFINITY, |bursts| bursts.on.draw(&mut dice) * 1e9);
@@ -82,6 +82,7 @@ impl Open {
 
     #[inline]
     pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
+        let Some(who) = self.book.told(who, cause) else { return };
         if who == DOOR {
             if cause == Cause::Start {
                 self.due = now;

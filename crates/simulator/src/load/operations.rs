@@ -6,16 +6,23 @@ use diskwright_base::Dice;
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::place::{Lengths, Places, stretch};
-use crate::load::{Ask, Class, LoadError, Operations, Spell, Transfer};
+use crate::load::{Ask, Cause, Class, LoadError, Operations, Spell, Transfer};
 
 /// Most classes of a load and transfers of a class.
 const MOST: usize = 1000;
+
+/// Most posted requests under way; further ones are waited for, as when buffers are full.
+const MOST_POSTED: u32 = 1 << 16;
+
+/// Marks who is told of posted requests: that they are issued, and later done.
+pub(super) const POSTED: u32 = 1 << 31;
 
 /// Everything that can be done, ready to draw from.
 #[derive(Clone, Debug)]
 pub(super) struct Book {
     classes: Vec<Vec<Work>>,
     rounds: Vec<u32>,
+    posted_out: u32,
     pub(super) operations: Vec<Operations>,
 }
 
@@ -65,7 +72,7 @@ impl Book {
         if classes.is_empty() || classes.len() > MOST {
             return Err(LoadError::new("classes", format!("{} classes; 1 to {MOST}", classes.len())));
         }
-        let mut book = Book { classes: Vec::new(), rounds: Vec::new(), operations: Vec::new() };
+        let mut book = Book { classes: Vec::new(), rounds: Vec::new(), posted_out: 0, operations: Vec::new() };
         for class in classes {
             if class.transfers.is_empty() || class.transfers.len() > MOST || class.rounds == 0 {
                 let why = format!("class `{}` needs 1 to {MOST} transfers and at least one round", class.name);
@@ -114,6 +121,16 @@ impl Book {
         false
     }
 
+    /// Who goes on; `None` where it was a posted request's end, for which nobody waits.
+    #[inline]
+    pub(super) fn told(&mut self, who: u32, cause: Cause) -> Option<u32> {
+        if who & POSTED != 0 && cause == Cause::Done {
+            self.posted_out -= 1;
+            return None;
+        }
+        Some(who & !POSTED)
+    }
+
     /// What came and was turned away.
     pub(super) fn lost(&mut self, class: usize) {
         self.operations[class].totals.lost += 1;
@@ -154,15 +171,19 @@ impl Book {
     #[inline]
     fn ask(&mut self, flight: &mut Flight, blocks: u32, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
         let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        let compute = work.compute.draw_ns(dice);
+        let posted = work.posted && self.posted_out < MOST_POSTED;
+        self.posted_out += u32::from(posted);
         asks.push(Ask {
             at: turn.at,
-            who: turn.who,
+            who: if posted { turn.who | POSTED } else { turn.who },
             target: work.target,
             io: Io { first: flight.next, blocks, write: flight.write },
-            compute: work.compute.draw_ns(dice),
+            // who waits for nothing still lets time pass
+            compute: if posted { compute.max(1) } else { compute },
             cached: work.cached,
-            tell_issued: work.posted,
-            wait: !work.posted,
+            tell_issued: posted,
+            wait: true,
         });
         flight.next += u64::from(blocks);
         flight.left -= u64::from(blocks);

@@ -175,7 +175,8 @@ pub struct Transfer {
     pub compute: Spell,
     /// Through the file cache.
     pub cached: bool,
-    /// Nobody waits for the requests: the operation goes on when they are issued.
+    /// Nobody waits for the requests: the operation goes on when they are issued. Beyond 65,536
+    /// of a load under way they are waited for, as when buffers are full.
     pub posted: bool,
 }
 

@@ -284,17 +284,17 @@ pub fn network(users: u32, think: f64, compute: f64) -> Case {
     }
 }
 
-/// A processor shared in turns of a hundredth of a service: whatever the
+/// A processor shared in turns of a twentieth of a service: whatever the
 /// distribution, the mean is that of M/M/1 (Kleinrock 1967), but for the turns.
 pub fn shared_processor(rho: f64) -> Case {
-    let service_s = 100.0 * S;
+    let service_s = 20.0 * S;
     let load = open(rho / service_s, 1, Spell::Hyper { mean_s: service_s, cv2: 4.0 });
     Case {
         what: format!("M/H2/1 by turns, cv² 4, {:.0} % busy", rho * 100.0),
         truth_s: mm1(rho / service_s, service_s).expect("not full").response_s,
         rate_per_s: rho / service_s,
         utilisation: None,
-        varies: 3.0 * varies(rho, 1.0),
+        varies: 0.5 * varies(rho, 1.0),
         system: single(1, Spread::Constant(0), load),
     }
 }

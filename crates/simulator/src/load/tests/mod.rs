@@ -2,6 +2,7 @@
 //! test says, and nothing ever waits.
 
 mod published;
+mod random;
 
 use super::*;
 use crate::events::Events;
@@ -265,4 +266,13 @@ fn impossible_loads_are_refused_by_the_name_of_their_field() {
         "bursts",
     );
     refused(LoadSpec::Open(OpenSpec { most_outstanding: 0, ..open() }), "most_outstanding");
+}
+
+#[test]
+fn posting_without_end_lets_time_pass_and_fills_buffers() {
+    let posted = Transfer { posted: true, read_share: 0.0, ..Transfer::default() };
+    let mut load = closed(ClosedSpec { classes: vec![Class::of("post", 1.0, posted)], ..ClosedSpec::default() });
+    let asked = drive(&mut load, 100_000, |_| S);
+    // one a nanosecond until 65,536 are out; the next one is waited for
+    assert_eq!((asked.len(), asked[65_535].0, asked[65_536].0), (65_537, 65_536, 65_536));
 }

@@ -1,0 +1,67 @@
+//! What it costs to ask: loads by themselves, every request answered at once.
+//!
+//!     cargo bench -p diskwright-simulator --bench loads
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few only, to see
+//! that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::time::Instant;
+
+use diskwright_base::Dice;
+use diskwright_simulator::load::*;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let (rounds, requests) = if tiny { (1, 1000) } else { (5, 3_000_000) };
+    println!("# loads, best of {rounds} rounds of {requests} requests");
+    for (what, spec) in loads() {
+        let round = |_| asked(&spec, requests);
+        let ns = (0..rounds).map(round).fold(f64::MAX, f64::min);
+        println!("{what:<48} {ns:>7.1} ns a request");
+    }
+}
+
+fn loads() -> Vec<(&'static str, LoadSpec)> {
+    let users = |transfer: Transfer| {
+        LoadSpec::Closed(ClosedSpec {
+            users: 32,
+            classes: vec![Class::of("io", 1.0, transfer)],
+            ..ClosedSpec::default()
+        })
+    };
+    let mixed = Sizes::Weighted(vec![(4096, 0.6), (8192, 0.3), (65_536, 0.1)]);
+    let zipf = Transfer { access: Access::Zipf { theta: 0.99 }, bytes: mixed, read_share: 0.7, ..Transfer::default() };
+    let copy = Transfer { bytes: Sizes::One(65_536), total_bytes: Some(4 << 20), parallel: 4, ..Transfer::default() };
+    let sort = SortSpec { data_bytes: 10_000_000_000, memory_bytes: 64 << 20, ..SortSpec::default() };
+    vec![
+        ("32 users, uniform 4 KB reads", users(Transfer::default())),
+        ("32 users, zipf, three sizes, 70 % reads", users(zipf)),
+        ("32 users, files of 4 MB in pieces of 64 KB", users(copy)),
+        ("Poisson arrivals, uniform 4 KB reads", LoadSpec::Open(OpenSpec::default())),
+        ("NetBench, 32 clients", LoadSpec::Netbench(NetbenchSpec { clients: 32, ..NetbenchSpec::default() })),
+        ("scans, 4 users of 4 threads", LoadSpec::Scan(ScanSpec { users: 4, degree: 4, ..ScanSpec::default() })),
+        ("transactions, 32 users", LoadSpec::Oltp(OltpSpec { users: 32, ..OltpSpec::default() })),
+        ("external sort of 10 GB in 64 MB", LoadSpec::Sort(sort)),
+    ]
+}
+
+/// Asks for so many requests, one answer at a time; ns for each.
+fn asked(spec: &LoadSpec, requests: u64) -> f64 {
+    let mut load = Load::new(spec, &[1 << 30], Dice::new(1, 1)).expect("a possible load");
+    let (mut asks, mut out) = (Vec::new(), std::collections::VecDeque::new());
+    let start = Instant::now();
+    (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
+    let (mut now, mut done) = (0, 0);
+    while done < requests && !load.finished() {
+        out.extend(asks.drain(..));
+        let Some(ask) = out.pop_front() else { break };
+        now = ask.at.max(now) + 1;
+        done += u64::from(ask.io.blocks > 0);
+        load.next(now, ask.who, Cause::Done, &mut asks);
+    }
+    start.elapsed().as_secs_f64() * 1e9 / done as f64
+}
