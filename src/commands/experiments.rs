@@ -24,8 +24,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Simulations of a search, at most.
-const MOST_TRIALS: usize = 200;
+/// Trials of a group of parameters, at most.
+const MOST_TRIALS: usize = 60;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ fn search(documents: &[Document], doc: &str) -> Result<(), Failure> {
     let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
-    let (found, error) = run::search(&simulate::bench(threads()), document, &[], MOST_TRIALS)?;
+    let (found, error) = run::search(&simulate::bench(threads()), document, MOST_TRIALS)?;
     let mut table = Table::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
     for parameter in &found {
         table.row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
@@ -150,7 +150,14 @@ fn baseline_words(baseline: &diskwright_experiments::document::Baseline) -> Stri
 fn runs_json(document: &Document, row: &Row) -> Vec<Value> {
     let one = |name: &str| {
         let run = document.runs.get(name);
-        let set = run.map(|run| run.set.iter().map(|(key, value)| (key.clone(), json!(value.as_str().map_or_else(|| value.to_string(), str::to_owned)))).collect());
+        let set = run.map(|run| {
+            run.set
+                .iter()
+                .map(|(key, value)| {
+                    (key.clone(), json!(value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+                })
+                .collect()
+        });
         let set: serde_json::Map<String, Value> = set.unwrap_or_default();
         let because = run.map(|run| run.because.as_str()).filter(|words| !words.is_empty());
         json!({ "run": name, "system": run.map(|run| run.system.as_str()), "set": set, "because": because })

@@ -61,6 +61,9 @@ pub struct Fitted {
     /// The key takes whole numbers only.
     #[serde(default)]
     pub whole: bool,
+    /// Worked out by hand from what is printed with the rows; a search leaves it alone.
+    #[serde(default)]
+    pub worked_out: bool,
     /// What it means, and whether the value is plausible.
     pub because: String,
 }
