@@ -20,7 +20,7 @@ pub struct Outcome {
     pub holds: Option<(usize, usize)>,
     /// What a naive reader predicts, in the row's unit.
     pub baseline: Option<f64>,
-    /// Error of the simulated value: percentage points of a gain, else a fraction.
+    /// Error of the simulated value: percentage points of a gain, else a fraction; none of a shape.
     pub error: Option<f64>,
     /// The same of the baseline.
     pub baseline_error: Option<f64>,
@@ -52,7 +52,9 @@ pub fn outcome(
     simulated: Result<f64, String>,
     holds: Option<(usize, usize)>,
 ) -> Outcome {
-    let against = |value: f64| row.published.map(|published| error(published, row.bound, row.gain, value));
+    // of a shape only the comparisons are predicted
+    let published = row.published.filter(|_| row.usage != Use::Shape);
+    let against = |value: f64| published.map(|published| error(published, row.bound, row.gain, value));
     let baseline = document.baseline(row);
     let (simulated, failed) = match simulated {
         Ok(value) if value.is_finite() => (Some(value), None),

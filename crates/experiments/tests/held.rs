@@ -1,0 +1,42 @@
+//! What the simulator says is held: every row that has a measure is simulated,
+//! fit rows are met, and the goals for predicted rows.
+
+use diskwright_experiments::document::Use;
+use diskwright_experiments::judge::{Outcome, Summary};
+use diskwright_experiments::{data, run, simulate};
+
+fn outcomes(doc: &str) -> Vec<Outcome> {
+    let documents = data::documents().expect("data");
+    let document = documents.iter().find(|d| d.doc == doc).expect("there");
+    let outcomes = run::document(&simulate::bench(2), document, |_| true);
+    for outcome in &outcomes {
+        let row = document.row(&outcome.id).expect("there");
+        let told = outcome.failed.as_deref().unwrap_or_default();
+        assert!(row.measure.is_none() || outcome.simulated.is_some(), "{}: {told}", outcome.id);
+        assert!(row.holds.is_empty() || outcome.holds.is_some(), "{}: {told}", outcome.id);
+    }
+    outcomes
+}
+
+#[test]
+fn document_003() {
+    let outcomes = outcomes("003");
+    for outcome in outcomes.iter().filter(|o| o.usage == Use::Fit) {
+        assert!(outcome.error.is_some_and(|error| error < 0.01), "{outcome:?}");
+    }
+    let summary = Summary::of("003", &outcomes.iter().collect::<Vec<_>>());
+    assert_eq!((summary.others.simulated, summary.others.rows), (21, 21));
+    assert!(summary.others.error < 0.10, "{summary:?}");
+    assert!(summary.all.error_where_baseline < summary.all.baseline_error / 2.0, "{summary:?}");
+    assert_eq!(summary.shapes, (4, 4));
+}
+
+/// The same data give the same numbers, however many threads.
+#[test]
+fn the_same_every_time() {
+    let documents = data::documents().expect("data");
+    let document = documents.iter().find(|d| d.doc == "003").expect("there");
+    let wanted = |row: &diskwright_experiments::document::Row| row.is_meant_by("S5") || row.is_meant_by("M9");
+    let run = |threads| run::document(&simulate::bench(threads), document, wanted);
+    assert_eq!(run(1), run(3));
+}
