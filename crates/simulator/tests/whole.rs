@@ -1,0 +1,252 @@
+//! What holds of every system, on random ones: no request is lost or done
+//! twice, times and bytes add up, nothing does more than it can, and one seed
+//! has one result.
+
+#[path = "common/random_system.rs"]
+mod random_system;
+
+use diskwright_base::Dice;
+use diskwright_simulator::array::Level;
+use diskwright_simulator::cache::Write;
+use diskwright_simulator::device::Device;
+use diskwright_simulator::run::{Component, Report, Simulation};
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::station::Totals;
+use diskwright_simulator::system::*;
+use random_system::random_system;
+
+const OPERATIONS: u64 = 150;
+
+struct Ran {
+    seed: u64,
+    system: System,
+    report: Report,
+    samples: Vec<Report>,
+    /// Requests still under way at the end.
+    left: usize,
+}
+
+fn run(seed: u64, caches: bool) -> Ran {
+    let system = random_system(&mut Dice::new(seed, 5), caches, OPERATIONS);
+    let mut simulation = Simulation::new(&system).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let mut samples = Vec::new();
+    let report = simulation.run(|sample| samples.push(sample.clone()));
+    Ran { seed, report, samples, left: simulation.under_way(), system }
+}
+
+/// Runs so many random systems of each sort.
+fn all(count: u64, mut check: impl FnMut(&Ran)) {
+    for seed in 0..count {
+        check(&run(seed, false));
+        check(&run(seed + 1_000_000, true));
+    }
+}
+
+#[test]
+fn every_request_is_answered_once() {
+    let mut emptied = 0;
+    all(60, |ran| {
+        let Ran { seed, report, system, .. } = ran;
+        let cached = system.host.cache.is_some() || system.controllers.iter().any(|c| c.cache.is_some());
+        for workload in &report.workloads {
+            let operations: u64 = workload.operations.iter().map(|o| o.totals.done).sum();
+            assert_eq!((workload.counts.requests(), operations), (OPERATIONS, OPERATIONS), "seed {seed}");
+            assert_eq!(workload.responses.count(), OPERATIONS, "seed {seed}");
+        }
+        assert!(cached || ran.left == 0, "seed {seed}: {} are left", ran.left);
+        emptied += u32::from(ran.left == 0);
+    });
+    assert!(emptied >= 60);
+}
+
+#[test]
+fn times_add_up() {
+    all(60, |ran| {
+        let seed = ran.seed;
+        for component in &ran.report.components {
+            let Component { name, servers, totals, .. } = component;
+            let Totals { elapsed_ns, service_ns, busy_ns, queue_ns, response_ns, .. } = *totals;
+            let told = format!("seed {seed}, {name}: {totals:?}");
+            assert_eq!(elapsed_ns, ran.report.to - ran.report.from, "{told}");
+            assert!(u128::from(busy_ns) <= service_ns && busy_ns <= elapsed_ns, "{told}");
+            assert!(service_ns <= u128::from(elapsed_ns) * u128::from(*servers), "{told}");
+            assert!(service_ns <= queue_ns && response_ns <= queue_ns, "{told}");
+            assert!(component.utilisation() <= 1.0 + 1e-9, "{told}");
+            if ran.left == 0 {
+                // Little's law without an end to disturb it: the integral of
+                // those present is the sum of the times that they stayed
+                assert_eq!(queue_ns, response_ns, "{told}");
+            }
+        }
+        for array in &ran.report.arrays {
+            assert!(array.totals.response_ns <= array.totals.queue_ns);
+            assert!(ran.left > 0 || array.totals.response_ns == array.totals.queue_ns, "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn samples_add_up_to_the_whole() {
+    all(40, |ran| {
+        for (at, whole) in ran.report.components.iter().enumerate() {
+            let sum =
+                |of: fn(&Totals) -> u128| -> u128 { ran.samples.iter().map(|s| of(&s.components[at].totals)).sum() };
+            let fields: [fn(&Totals) -> u128; 6] = [
+                |t| u128::from(t.elapsed_ns),
+                |t| t.service_ns,
+                |t| u128::from(t.busy_ns),
+                |t| t.queue_ns,
+                |t| u128::from(t.arrived) << 32 | u128::from(t.completed),
+                |t| t.response_ns,
+            ];
+            for of in fields {
+                assert_eq!(sum(of), of(&whole.totals), "seed {}, {}", ran.seed, whole.name);
+            }
+        }
+        for (at, whole) in ran.report.workloads.iter().enumerate() {
+            let bytes: u64 = ran.samples.iter().map(|s| s.workloads[at].counts.bytes()).sum();
+            assert_eq!(bytes, whole.counts.bytes(), "seed {}", ran.seed);
+        }
+        for (at, whole) in ran.report.caches.iter().enumerate() {
+            let asked: u64 =
+                ran.samples.iter().map(|s| s.caches[at].counters.reads() + s.caches[at].counters.writes()).sum();
+            assert_eq!(asked, whole.counters.reads() + whole.counters.writes(), "seed {}", ran.seed);
+        }
+    });
+}
+
+/// Bytes a second that a component is described to do, where it is.
+fn bound(system: &System, component: &Component) -> Option<f64> {
+    let named = |name: &str| component.name == name;
+    let bus = system.buses.iter().find(|bus| named(&bus.name)).map(|bus| bus.rate);
+    let channel = system.channels.iter().find(|channel| named(&channel.name)).and_then(|channel| channel.rate);
+    let port = |c: &&Controller| named(&format!("{} port", c.name));
+    let port = system.controllers.iter().find(port).and_then(|controller| controller.rate);
+    let memory = system.host.memory_rate.filter(|_| named("memory bus"));
+    // picoseconds of a byte are whole numbers
+    let rate = bus.or(channel).or(port).or(memory)? as f64;
+    Some(1e12 / (1e12 / rate).floor())
+}
+
+#[test]
+fn nothing_does_more_than_it_can() {
+    let (mut bounds, mut constants) = (0, 0);
+    all(60, |ran| {
+        let Ran { seed, report, system, .. } = ran;
+        for component in &report.components {
+            if let Some(rate) = bound(system, component).filter(|_| ran.left == 0) {
+                let bytes_per_s = component.counts.bytes_read as f64 / report.elapsed_s();
+                assert!(bytes_per_s <= rate, "seed {seed}, {}: {bytes_per_s} of {rate}", component.name);
+                bounds += u32::from(bytes_per_s > 0.0);
+            }
+        }
+        for drive in 0..system.drive_count() {
+            let (group, _) = system.group_of(drive).expect("it is there");
+            let Device::Plain(spec) = &system.drives[group].device else { continue };
+            let component = report.component(&system.drive_name(drive)).expect("it is told of");
+            let Spread::Constant(each) = spec.service else { continue };
+            if ran.left == 0 && spec.bytes_per_s.is_infinite() {
+                let service = component.totals.service_ns;
+                assert_eq!(service, u128::from(component.counts.requests() * each), "seed {seed}");
+                constants += u32::from(service > 0);
+            }
+        }
+    });
+    assert!(bounds > 20 && constants > 10, "{bounds} {constants}");
+}
+
+#[test]
+fn bytes_are_what_was_asked() {
+    let (mut singles, mut sets) = (0, 0);
+    all(60, |ran| {
+        let Ran { seed, report, system, .. } = ran;
+        let cached = system.host.cache.is_some() || system.controllers.iter().any(|c| c.cache.is_some());
+        if cached {
+            return;
+        }
+        for (workload, described) in report.workloads.iter().zip(&system.workloads) {
+            let asked = (workload.counts.bytes_read, workload.counts.bytes_written);
+            match described.targets[0] {
+                Target::Drive(drive) => {
+                    let counts = report.component(&system.drive_name(drive)).expect("it is there").counts;
+                    assert_eq!(asked, (counts.bytes_read, counts.bytes_written), "seed {seed}");
+                    singles += 1;
+                }
+                Target::Array(at) => {
+                    let array = &report.arrays[at];
+                    assert_eq!(asked, (array.counts.bytes_read, array.counts.bytes_written), "seed {seed}");
+                    members_add_up(ran, at);
+                    sets += 1;
+                }
+            }
+        }
+    });
+    assert!(singles > 20 && sets > 10, "{singles} {sets}");
+}
+
+/// Member I/Os reach the drives, and carry what the level needs.
+fn members_add_up(ran: &Ran, at: usize) {
+    let (array, set) = (&ran.report.arrays[at], &ran.system.arrays[at]);
+    let drives = array.members.iter().filter_map(|drive| ran.report.component(&ran.system.drive_name(*drive)));
+    let counts: Vec<_> = drives.map(|drive| drive.counts).collect();
+    let told = format!("seed {}, {:?}: {:?} on {counts:?}", ran.seed, set.level, array.counts);
+    let requests: u64 = counts.iter().map(|c| c.requests()).sum();
+    let split = ran.system.controllers.iter().any(|c| c.transfer_blocks.is_some());
+    assert!(requests == array.member_ios || split && requests >= array.member_ios, "{told}");
+    let read: u64 = counts.iter().map(|c| c.bytes_read).sum();
+    let written: u64 = counts.iter().map(|c| c.bytes_written).sum();
+    let copies = match set.level {
+        Level::Linear | Level::Raid0 => 1,
+        Level::Raid1 => set.members.len() as u64,
+        // the usual copies of these are two
+        Level::Raid10 | Level::Raid01 => 2,
+        _ => 0,
+    };
+    if copies > 0 {
+        assert_eq!((read, written), (array.counts.bytes_read, copies * array.counts.bytes_written), "{told}");
+    } else {
+        assert!(written >= array.counts.bytes_written && read >= array.counts.bytes_read, "{told}");
+    }
+}
+
+#[test]
+fn what_is_posted_is_flushed_or_still_dirty() {
+    let mut posted_in_all = 0;
+    all(60, |ran| {
+        let (Some(spec), Some(cache)) = (&ran.system.host.cache, ran.report.caches.first()) else { return };
+        let Write::Back(back) = spec.write else { return };
+        let (counters, seed) = (&cache.counters, ran.seed);
+        let posted: u64 = ran
+            .report
+            .workloads
+            .iter()
+            .zip(&ran.system.workloads)
+            .filter(|(_, w)| through(w))
+            .map(|(w, _)| w.counts.bytes_written)
+            .sum();
+        let posted = posted / 512;
+        // blocks of every write are as large as pages or a multiple, and lie on them
+        let gone = counters.blocks_overwritten + counters.blocks_flushed;
+        assert!(gone <= posted && posted <= gone + counters.dirty_blocks, "seed {seed}: {posted} {counters:?}");
+        let most = (back.dirty_limit * spec.bytes as f64 / 512.0).max(8.0);
+        assert!(counters.dirty_blocks as f64 <= most, "seed {seed}");
+        posted_in_all += posted;
+    });
+    assert!(posted_in_all > 10_000);
+}
+
+/// A workload asks through the file cache.
+fn through(workload: &Workload) -> bool {
+    use diskwright_simulator::load::LoadSpec;
+    matches!(&workload.load, LoadSpec::Closed(spec) if spec.classes[0].transfers[0].cached)
+}
+
+#[test]
+fn one_seed_one_result() {
+    for seed in 0..20 {
+        for caches in [false, true] {
+            let text = || format!("{:?}", run(seed + 5000, caches).report);
+            assert_eq!(text(), text(), "seed {seed}");
+        }
+    }
+}
