@@ -3,8 +3,10 @@
 /// Number of no entry: the foot of all lists.
 pub(super) const NONE: u32 = 0;
 
-/// One entry: a line of neighbouring pages, one bit each.
+/// One entry: a line of neighbouring pages, one bit each. What is looked at for
+/// every request fills one line of the processor's cache; the rest lies apart.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Line {
     /// Which line of the volume.
     pub number: u64,
@@ -14,9 +16,6 @@ pub(super) struct Line {
     pub ahead: u64,
     /// The next entry of the same bucket.
     chain: u32,
-    /// More and less recently used entries.
-    newer: u32,
-    older: u32,
     /// It is in the order of use. Busy entries leave it when they would be next to go.
     pub listed: bool,
     /// It waits to be flushed.
@@ -27,6 +26,20 @@ pub(super) struct Line {
     pub dirty: u64,
     /// On its way below.
     pub flushing: u64,
+    /// The last flight that began with one of its pages.
+    pub flight: u32,
+}
+
+/// The entries used more and less recently than one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    newer: u32,
+    older: u32,
+}
+
+/// An entry that waits to be flushed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wait {
     /// When it became dirty.
     pub since: u64,
     /// Dirty for longer and shorter.
@@ -34,8 +47,6 @@ pub(super) struct Line {
     pub after: u32,
     /// Its place in the order of flushing.
     pub place: u32,
-    /// The last flight that began with one of its pages.
-    pub flight: u32,
 }
 
 impl Line {
@@ -54,6 +65,9 @@ impl Line {
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     all: Vec<Line>,
+    uses: Vec<Use>,
+    /// Of each entry, where it waits to be flushed.
+    pub waits: Vec<Wait>,
     buckets: Vec<u32>,
     /// Entries to be used again, linked by `chain`.
     free: u32,
@@ -86,6 +100,8 @@ impl Lines {
         let buckets = most.next_power_of_two().max(2);
         Lines {
             all: vec![Line::default()],
+            uses: vec![Use::default()],
+            waits: vec![Wait::default()],
             buckets: vec![NONE; buckets],
             free: NONE,
             shift: 64 - buckets.ilog2(),
@@ -123,6 +139,8 @@ impl Lines {
             at
         } else if self.all.len() <= self.most {
             self.all.push(Line::default());
+            self.uses.push(Use::default());
+            self.waits.push(Wait::default());
             (self.all.len() - 1) as u32
         } else {
             return None;
@@ -157,13 +175,13 @@ impl Lines {
     /// The entry used longest ago of those that may go, `but` one. Busy ones
     /// met on the way leave the order: they come back when they are not.
     pub fn oldest(&mut self, but: u32) -> Option<u32> {
-        let mut at = self.all[0].newer;
+        let mut at = self.uses[0].newer;
         loop {
             match at {
                 NONE => return None,
-                _ if at == but => at = self[at].newer,
+                _ if at == but => at = self.uses[at as usize].newer,
                 _ if self[at].busy() => {
-                    let next = self[at].newer;
+                    let next = self.uses[at as usize].newer;
                     self.unlist(at);
                     at = next;
                 }
@@ -175,7 +193,7 @@ impl Lines {
     /// It was used just now.
     #[inline]
     pub fn touch(&mut self, at: u32) {
-        if self.all[0].older == at {
+        if self.uses[0].older == at {
             return;
         }
         if self[at].listed {
@@ -185,20 +203,22 @@ impl Lines {
     }
 
     /// Puts an entry into the order: as the one used last, or as the one used first.
+    #[inline]
     pub fn list(&mut self, at: u32, newest: bool) {
         // entry 0 closes the ring: the newest is older than it, the oldest newer
-        let (newer, older) = if newest { (0, self.all[0].older) } else { (self.all[0].newer, 0) };
-        let line = &mut self[at];
-        (line.newer, line.older, line.listed) = (newer, older, true);
-        self[newer].older = at;
-        self[older].newer = at;
+        let ends = self.uses[0];
+        let (newer, older) = if newest { (0, ends.older) } else { (ends.newer, 0) };
+        self[at].listed = true;
+        self.uses[at as usize] = Use { newer, older };
+        self.uses[newer as usize].older = at;
+        self.uses[older as usize].newer = at;
     }
 
     #[inline]
     fn unlist(&mut self, at: u32) {
-        let Line { newer, older, .. } = self[at];
-        self[newer].older = older;
-        self[older].newer = newer;
+        let Use { newer, older } = self.uses[at as usize];
+        self.uses[newer as usize].older = older;
+        self.uses[older as usize].newer = newer;
         self[at].listed = false;
     }
 

@@ -1,6 +1,6 @@
 //! Entries that wait to be flushed, by age and, where wanted, by address.
 
-use super::lines::{Lines, NONE};
+use super::lines::{Lines, NONE, Wait};
 use crate::Ns;
 
 /// Entries that wait to be flushed.
@@ -27,12 +27,12 @@ impl Order {
     #[inline]
     pub fn add(&mut self, lines: &mut Lines, at: u32, now: Ns) {
         let last = self.last;
-        let line = &mut lines[at];
-        (line.queued, line.since, line.before, line.after) = (true, now, last, NONE);
-        let number = line.number;
+        lines[at].queued = true;
+        let number = lines[at].number;
+        lines.waits[at as usize] = Wait { since: now, before: last, after: NONE, place: 0 };
         match last {
             NONE => self.first = at,
-            _ => lines[last].after = at,
+            _ => lines.waits[last as usize].after = at,
         }
         self.last = at;
         if self.by_address {
@@ -44,16 +44,16 @@ impl Order {
 
     /// An entry waits no more.
     pub fn remove(&mut self, lines: &mut Lines, at: u32) {
-        let line = &mut lines[at];
-        line.queued = false;
-        let (before, after, place) = (line.before, line.after, line.place as usize);
+        lines[at].queued = false;
+        let Wait { before, after, place, .. } = lines.waits[at as usize];
+        let place = place as usize;
         match before {
             NONE => self.first = after,
-            _ => lines[before].after = after,
+            _ => lines.waits[before as usize].after = after,
         }
         match after {
             NONE => self.last = before,
-            _ => lines[after].before = before,
+            _ => lines.waits[after as usize].before = before,
         }
         if !self.by_address {
             return;
@@ -62,14 +62,14 @@ impl Order {
         if place < self.heap.len() {
             self.heap[place] = last;
             self.rise(lines, place);
-            self.sink(lines, lines[last.2].place as usize);
+            self.sink(lines, lines.waits[last.2 as usize].place as usize);
         }
     }
 
     /// The one that waits longest, and since when.
     #[inline]
     pub fn oldest(&self, lines: &Lines) -> Option<(u32, Ns)> {
-        if self.first == NONE { None } else { Some((self.first, lines[self.first].since)) }
+        if self.first == NONE { None } else { Some((self.first, lines.waits[self.first as usize].since)) }
     }
 
     /// The one that is to go next.
@@ -114,7 +114,7 @@ impl Order {
 
     fn put(&mut self, lines: &mut Lines, place: usize, entry: (u64, u64, u32)) {
         self.heap[place] = entry;
-        lines[entry.2].place = place as u32;
+        lines.waits[entry.2 as usize].place = place as u32;
     }
 }
 

@@ -9,8 +9,6 @@ struct Stream {
     mark: u64,
     /// Pages of the next run; 0 before it has gone on once.
     run: u64,
-    /// When it was heard of last.
-    heard: u64,
 }
 
 /// How much of a request is here.
@@ -40,7 +38,8 @@ pub(super) struct Streams {
     /// Which block each would read next; beside the rest so that all are looked through fast.
     next: Vec<u64>,
     all: Vec<Stream>,
-    clock: u64,
+    /// Who was heard of just before and just after each; behind them, the end of that ring.
+    order: Vec<(u32, u32)>,
     from: u64,
     to: u64,
     early: bool,
@@ -51,19 +50,20 @@ impl Streams {
     pub fn new(count: u32, from: u64, to: u64, early: bool) -> Streams {
         let count = count.clamp(1, 4096) as usize;
         let (from, to) = (from.max(1), to.max(1));
-        Streams { next: vec![u64::MAX; count], all: vec![Stream::default(); count], clock: 0, from, to, early }
+        let ring = count as u32 + 1;
+        let order = (0..ring).map(|at| ((at + ring - 1) % ring, (at + 1) % ring)).collect();
+        Streams { next: vec![u64::MAX; count], all: vec![Stream::default(); count], order, from, to, early }
     }
 
     /// A read of blocks `first..end`, pages `from..to`.
     pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: Seen) -> Ahead {
-        self.clock += 1;
         let known = self.next.iter().position(|next| *next == first);
         let at = known.unwrap_or_else(|| self.quietest());
+        self.heard(at);
         self.next[at] = end;
         let stream = &mut self.all[at];
-        stream.heard = self.clock;
         if known.is_none() {
-            *stream = Stream { ahead: to, mark: u64::MAX, run: 0, heard: self.clock };
+            *stream = Stream { ahead: to, mark: u64::MAX, run: 0 };
             return Ahead::Nothing;
         }
         if stream.run == 0 {
@@ -93,8 +93,21 @@ impl Streams {
         Ahead::Nothing
     }
 
+    /// The first after the end of the ring.
     fn quietest(&self) -> usize {
-        self.all.iter().enumerate().min_by_key(|(_, s)| s.heard).map_or(0, |(at, _)| at)
+        self.order[self.all.len()].1 as usize
+    }
+
+    /// One comes to stand before the end of the ring.
+    fn heard(&mut self, at: usize) {
+        let end = self.all.len();
+        let (before, after) = self.order[at];
+        self.order[before as usize].1 = after;
+        self.order[after as usize].0 = before;
+        let last = self.order[end].0;
+        self.order[last as usize].1 = at as u32;
+        self.order[at] = (last, end as u32);
+        self.order[end].0 = at as u32;
     }
 }
 
