@@ -15,9 +15,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
 
 /// Name and text of each system.
 pub const SYSTEMS: &[(&str, &str)] = &[
+    ("flashdisk", include_str!("../../../experiments/systems/flashdisk.toml")),
     ("nt-pio", include_str!("../../../experiments/systems/nt-pio.toml")),
     ("nt-scsi", include_str!("../../../experiments/systems/nt-scsi.toml")),
     ("nt-stripes", include_str!("../../../experiments/systems/nt-stripes.toml")),
+    ("raidzone", include_str!("../../../experiments/systems/raidzone.toml")),
 ];
 
 /// All documents.

@@ -36,9 +36,16 @@ pub struct Run {
     /// Keys (`disk.count`), and what they are here.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
+    /// How often it is simulated, each time by another seed: its numbers are means. 1 if left out.
+    #[serde(default = "once")]
+    pub repeat: u32,
     /// What is particular about it.
     #[serde(default)]
     pub because: String,
+}
+
+fn once() -> u32 {
+    1
 }
 
 /// A free parameter and the rows that set it.
@@ -224,6 +231,9 @@ impl Document {
                 return wrong(format!("speaks of run `{run}`, which [runs] has not"));
             }
             self.check_baseline(row).or_else(wrong)?;
+        }
+        if let Some((name, _)) = self.runs.iter().find(|(_, run)| !(1..=100).contains(&run.repeat)) {
+            return Err(DataError::new(file, format!("run {name}"), "`repeat` is 1 to 100"));
         }
         self.fits.iter().try_for_each(|fitted| {
             self.check_fitted(fitted).map_err(|e| DataError::new(file, format!("fit `{}`", fitted.name), e))

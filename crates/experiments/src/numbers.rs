@@ -15,6 +15,18 @@ impl Numbers {
         self.values.insert(path.into(), value);
     }
 
+    /// Means of the numbers that all of them have.
+    pub fn mean(all: &[Numbers]) -> Numbers {
+        let mut means = Numbers::default();
+        for (path, _) in all.iter().take(1).flat_map(Numbers::iter) {
+            let values: Option<Vec<f64>> = all.iter().map(|numbers| numbers.values.get(path).copied()).collect();
+            if let Some(values) = values {
+                means.put(path, values.iter().sum::<f64>() / values.len() as f64);
+            }
+        }
+        means
+    }
+
     /// The number at a path.
     ///
     /// # Errors

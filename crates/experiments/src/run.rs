@@ -21,6 +21,8 @@ pub struct Variant {
     pub system: String,
     /// Keys and values, as `simulate --set` takes them; of a key that comes twice the later one counts.
     pub settings: Vec<(String, String)>,
+    /// Simulations, each by another seed; numbers are their means.
+    pub repeat: u32,
 }
 
 /// What simulates variants, several at a time.
@@ -42,7 +44,7 @@ fn variant(document: &Document, run: &str) -> Option<Variant> {
         own.map(|(_, key)| (key.to_owned(), written(fitted)))
     });
     let own = told.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
-    Some(Variant { system: told.system.clone(), settings: fitted.chain(own).collect() })
+    Some(Variant { system: told.system.clone(), settings: fitted.chain(own).collect(), repeat: told.repeat })
 }
 
 /// A parameter's value as it stands in a description.
@@ -103,7 +105,7 @@ fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTr
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(variant) = variants_in_turn.get(at) else { break };
-            let numbers = simulate(variant);
+            let numbers = repeated(simulate, variant);
             // a lock is poisoned where a simulation panicked, which ends the scope anyway
             done.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(numbers);
         }
@@ -116,6 +118,20 @@ fn simulate_all<'a>(bench: &Bench, variants: &BTreeMap<&'a str, Variant>) -> BTr
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     let of = |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|at| done[at].clone());
     variants.iter().filter_map(|(run, variant)| of(variant).map(|numbers| (*run, numbers))).collect()
+}
+
+/// Means over a variant's repetitions.
+fn repeated(simulate: &(dyn Fn(&Variant) -> Simulated + Sync), variant: &Variant) -> Simulated {
+    if variant.repeat <= 1 {
+        return simulate(variant);
+    }
+    let mut all = Vec::new();
+    for seed in 1..=variant.repeat {
+        let mut settings = variant.settings.clone();
+        settings.push(("watch.seed".into(), seed.to_string()));
+        all.push(simulate(&Variant { settings, repeat: 1, ..variant.clone() })?);
+    }
+    Ok(Numbers::mean(&all))
 }
 
 /// A parameter before and after a search.
@@ -258,6 +274,22 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         assert!((outcomes[1].simulated.unwrap() - 86.6).abs() < 0.1 && outcomes[1].error.unwrap() < 3.5);
         assert_eq!(outcomes[1].baseline_error, Some(10.0));
         assert_eq!((outcomes[2].holds, outcomes[2].simulated), (Some((1, 2)), None));
+    }
+
+    #[test]
+    fn a_run_is_repeated_by_other_seeds() {
+        let simulate = |variant: &Variant| {
+            let seed = variant.settings.iter().rev().find(|(key, _)| key == "watch.seed").expect("a seed");
+            let mut numbers = Numbers::default();
+            numbers.put("rate", seed.1.parse().unwrap());
+            Ok(numbers)
+        };
+        let bench = Bench { simulate: &simulate, threads: 2 };
+        let text = DOCUMENT.replacen("one = { system", "one = { repeat = 4, system", 1);
+        let read = Document::read("009", &text).unwrap();
+        assert_eq!(document(&bench, &read, |row| row.id == "A")[0].simulated, Some(2.5));
+        let error = Document::read("009", &DOCUMENT.replacen("one = { system", "one = { repeat = 0, system", 1));
+        assert!(error.unwrap_err().to_string().contains("repeat"));
     }
 
     #[test]

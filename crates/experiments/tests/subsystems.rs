@@ -1,0 +1,23 @@
+//! Document 004's RAID subsystem: where it is full, and that its rows stay near print.
+
+use diskwright_experiments::document::Document;
+use diskwright_experiments::judge::Outcome;
+use diskwright_experiments::{data, run, simulate};
+
+fn rows(doc: &str, wanted: &[&str]) -> (Document, Vec<Outcome>) {
+    let documents = data::documents().expect("data");
+    let document = documents.into_iter().find(|d| d.doc == doc).expect("the document");
+    let outcomes = run::document(&simulate::bench(2), &document, |row| wanted.contains(&row.id.as_str()));
+    (document, outcomes)
+}
+
+#[test]
+fn the_raid_10_subsystem_is_predicted() {
+    let (_, outcomes) = rows("004", &["M36", "M37", "M38.settled"]);
+    let simulated = |at: usize| outcomes[at].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[at].failed));
+    assert!((34.0..36.0).contains(&simulated(0)), "{}", simulated(0));
+    assert!(simulated(1).abs() < 5.0, "{}", simulated(1));
+    assert!((3600.0..4400.0).contains(&simulated(2)), "{}", simulated(2));
+    // what fits into the cache says less than the long queues of the arms
+    assert!(outcomes[2].error.expect("an error") * 2.0 < outcomes[2].baseline_error.expect("a baseline"));
+}
