@@ -94,6 +94,14 @@ pub fn drive_files(data: &[u8]) {
     }
 }
 
+/// Any text as a description of a system, every file it names being empty.
+pub fn system_descriptions(data: &[u8]) {
+    use diskwright_simulator::system::read::{Setting, read};
+    let text = String::from_utf8_lossy(data);
+    let settings = [Setting { key: "workload.users".into(), value: text.chars().take(9).collect() }];
+    let _ = read("fuzz.toml", &text, &settings[..data.len() % 2], &|_| Ok(String::new()));
+}
+
 /// Any bytes as a log of one foreign format, whatever they begin with. Options
 /// that a log might need are given, so that reading goes on.
 #[allow(dead_code, reason = "the formats bring their targets one by one")]

@@ -121,6 +121,13 @@ fn drive_files_take_anything() {
     run(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
 }
 
+#[test]
+fn system_descriptions_take_anything() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/systems");
+    let files = fs::read_dir(folder).expect("examples").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
+    run(targets::system_descriptions, &files.collect::<Vec<_>>());
+}
+
 /// Our own small logs whose names begin with one of these.
 fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/logs/tests/fixtures");

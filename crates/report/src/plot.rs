@@ -77,10 +77,11 @@ fn grid(lines: &[Vec<Point>], x: &Ends, y: &Ends, width: usize, rows: usize) -> 
     for (number, points) in lines.iter().enumerate().rev() {
         for pair in points.windows(2) {
             let (from, to) = (column(&pair[0]), column(&pair[1]));
-            for at in from..=to {
-                let part = if to > from { (at - from) as f64 / (to - from) as f64 } else { 0.0 };
+            let steps = to.saturating_sub(from);
+            for step in 0..=steps {
+                let part = step as f64 / steps.max(1) as f64;
                 let share = y.share(pair[0].y) * (1.0 - part) + y.share(pair[1].y) * part;
-                grid[height(share)][at] = Some(number);
+                grid[height(share)][from + step] = Some(number);
             }
         }
         for point in points {

@@ -99,11 +99,17 @@ impl Samples {
         let interrupts_s = (report.interrupt_ns * NS).min(busy_s);
         let others = self.other_interrupts_per_s * elapsed_s;
         let queue = station.map_or(f64::NAN, |processor| processor.totals.queue());
+        // programs are counted when they ask for their time, which may end in the next interval
+        let programs_s = (report.compute_ns * NS).min(busy_s - interrupts_s);
         row.extend([
-            // what programs compute and what the kernel does for them are one station here
-            busy_s - interrupts_s,
+            programs_s,
+            busy_s - interrupts_s - programs_s,
             interrupts_s,
             all_s - busy_s,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
             queue,
             f64::from(self.processors),
             report.interrupts,
@@ -114,11 +120,17 @@ impl Samples {
     }
 }
 
-/// Counters of the machine: `(counter, instance)`.
-const MACHINE: [(&str, &str); 9] = [
+/// Counters of the machine: `(counter, instance)`. Of the sorts of processor
+/// time that are 0 there is none in a simulated host.
+const MACHINE: [(&str, &str); 14] = [
+    ("processor.user_s", "_total"),
     ("processor.system_s", "_total"),
     ("processor.irq_s", "_total"),
     ("processor.idle_s", "_total"),
+    ("processor.nice_s", "_total"),
+    ("processor.iowait_s", "_total"),
+    ("processor.softirq_s", "_total"),
+    ("processor.steal_s", "_total"),
     ("system.running", ""),
     ("system.processors", ""),
     ("system.interrupts", ""),
@@ -164,20 +176,13 @@ fn series(system: &System) -> Vec<Series> {
 
 /// The cells of a disk.
 fn disk(totals: &Totals, counts: &Counts, row: &mut Vec<f64>) {
-    // responses are not told apart by direction; where only one was served they are its own
-    let time = totals.response_ns as f64 * NS;
-    let own = |mine: u64, other: u64| match (mine, other) {
-        (0, _) => 0.0,
-        (_, 0) => time,
-        _ => f64::NAN,
-    };
     row.extend([
         counts.reads as f64,
         counts.bytes_read as f64,
-        own(counts.reads, counts.writes),
+        counts.read_ns as f64 * NS,
         counts.writes as f64,
         counts.bytes_written as f64,
-        own(counts.writes, counts.reads),
+        counts.write_ns as f64 * NS,
         totals.busy_ns as f64 * NS,
         totals.queue_ns as f64 * NS,
     ]);

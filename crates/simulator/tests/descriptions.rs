@@ -1,8 +1,8 @@
 //! Descriptions of systems: what is read from them, and what is told of wrong ones.
 
 use diskwright_simulator::array::Level;
-use diskwright_simulator::load::{Access, LoadSpec, Part, Sizes, Spell};
-use diskwright_simulator::system::read::{Described, Setting, read};
+use diskwright_simulator::load::{Access, LoadSpec, Part, Recorded, Sizes, Spell};
+use diskwright_simulator::system::read::{Described, Files, Setting, read, read_with};
 use diskwright_simulator::system::{RunBy, Target, Transfer};
 
 /// Other files that the descriptions of these tests may name.
@@ -227,6 +227,44 @@ fn settings_stand_in_the_place_of_what_is_said() {
     assert!(told(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
     assert!(told(&text, &["workload.users=many"]).contains("`users` is a whole number, not a text"));
     assert_eq!(Setting::parse("users"), None);
+}
+
+#[test]
+fn workloads_of_the_documents_are_read() {
+    let cases = [
+        ("kind = \"netbench\"\nusers = 8\nworkspace = \"15MB\"\noplocks = true", ""),
+        ("kind = \"scan\"\nquery = \"64MB\"\ndegree = 2\nahead = 4\narea = \"20%\"", ""),
+        ("kind = \"oltp\"\ndata = { area = \"50%\" }\nlog = { on = \"disk\", area = { from = \"60%\" } }", ""),
+        ("kind = \"oltp\"\ncheckpoint = \"never\"\nzipf = 0.8", ""),
+        ("kind = \"sort\"\ndata = \"20MB\"\nmemory = \"2MB\"\nwork = { area = { from = \"50%\" } }", ""),
+        ("kind = \"trace\"\nfile = \"day.csv\"\ntiming = \"closed\"\ndepth = 2", ""),
+        ("kind = \"netbench\"\nclients = 8", "unknown key `clients`"),
+        ("kind = \"netbench\"\nusers = 8\nworkspace = \"9GB\"", "8 workspaces take 150995008 blocks"),
+        ("kind = \"scan\"\nextent = 64", "`extent` is 64 without a unit, where a size belongs"),
+        ("kind = \"oltp\"\nlog = { on = \"log\" }", "`log` is not among what the workload uses: on = [\"disk\"]"),
+        ("kind = \"sort\"\ndata = \"20GB\"", "20000000000 bytes"),
+        ("kind = \"trace\"", "`file` is missing; such as file = \"day.csv\""),
+        ("kind = \"trace\"\nfile = \"none.csv\"", "`none.csv`: no such file"),
+        ("kind = \"trace\"\nfile = \"day.csv\"\ndepth = 2", "requests that wait for one another"),
+    ];
+    let trace = |path: &str| match path {
+        "day.csv" => {
+            let one = Recorded { at: 5, pause: 1, first: 8, blocks: 8, target: 0, write: false };
+            Ok((vec![one], 0))
+        }
+        _ => Err("no such file".to_owned()),
+    };
+    for (rest, expected) in cases {
+        let text = format!("{DISK}[[workload]]\n{rest}\n");
+        let files = Files { text: &file, trace: &trace };
+        match read_with("a.toml", &text, &[], &files) {
+            Ok(_) => assert_eq!(expected, "", "{rest}"),
+            Err(problems) => {
+                let told = problems.to_string();
+                assert!(!expected.is_empty() && told.contains(expected), "{rest}\n---\n{told}");
+            }
+        }
+    }
 }
 
 /// A description around [`DISK`] that has one mistake, and what is told of it.

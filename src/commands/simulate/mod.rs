@@ -1,7 +1,13 @@
 //! `simulate`: predicts. A described system under its workloads
-//! (`system.rs`), or a measured trace on a described drive (`replay.rs`).
+//! (`system.rs`, told by `answer.rs`, `screen.rs` and `pictures.rs`), or a
+//! measured trace on a described drive (`replay.rs`).
 
+mod answer;
+mod pictures;
 mod replay;
+mod screen;
+mod sweep;
+mod system;
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +21,20 @@ use super::Failure;
 /// Arguments of `simulate`.
 #[derive(Args)]
 pub struct Arguments {
+    /// A system: host, controllers, channels, drives, arrays and workloads in TOML (docs/systems.md)
+    #[arg(value_name = "SYSTEM.toml", required_unless_present = "replay", conflicts_with = "replay")]
+    system: Option<PathBuf>,
+    #[command(flatten)]
+    running: system::Running,
     /// Replay a trace of measured response times, one request at a time
-    #[arg(long, value_name = "TRACE", requires = "drive")]
-    replay: PathBuf,
+    #[arg(long, value_name = "TRACE", requires = "drive", help_heading = "Replay")]
+    replay: Option<PathBuf>,
     /// The drive: a `.diskspecs` or `.parv` file of DiskSim
-    #[arg(long, value_name = "FILE")]
-    drive: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "replay", help_heading = "Replay")]
+    drive: Option<PathBuf>,
     /// Bytes a second of the channel (10MB), where the drive's file tells none; otherwise it is taken
     /// from the hits in the trace
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
     channel: Option<u64>,
     #[command(flatten)]
     pictures: Pictures,
@@ -45,7 +56,11 @@ pub struct Pictures {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    replay::run(arguments)
+    match (&arguments.system, &arguments.replay, &arguments.drive) {
+        (Some(system), ..) => system::run(system, &arguments.running, &arguments.pictures, arguments.json),
+        (None, Some(trace), Some(drive)) => replay::run(arguments, trace, drive),
+        _ => Err(Failure::Usage("simulate needs a SYSTEM.toml, or --replay TRACE --drive FILE".into())),
+    }
 }
 
 impl Pictures {
@@ -58,6 +73,11 @@ impl Pictures {
             Some(path) => file(path, &sheet::page(&sheet())),
             None => Ok(()),
         }
+    }
+
+    /// Whether anything is to be drawn.
+    fn are_asked(&self) -> bool {
+        self.svg.is_some() || self.html.is_some()
     }
 }
 

@@ -37,17 +37,17 @@ struct Outcome {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let outcome = replay(arguments)?;
+pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Failure> {
+    let outcome = replay(arguments, trace, drive)?;
     let title = format!("{} on {}", outcome.trace, outcome.drive);
     let charts = [distributions(&outcome.replay)];
     arguments.pictures.write(&title, &charts, || sheet(&outcome, &title, charts.to_vec()))?;
     if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
 }
 
-fn replay(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(&arguments.drive)?;
-    let (requests, skipped) = read_trace(&arguments.replay, &mut notes)?;
+fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Outcome, Failure> {
+    let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(drive)?;
+    let (requests, skipped) = read_trace(trace, &mut notes)?;
     let mut channel_from = "drive file";
     if !channel_is_told {
         let told = arguments.channel.filter(|rate| *rate > 0).map(|rate| BLOCK_BYTES * 1_000_000_000 / rate);
@@ -83,7 +83,7 @@ fn replay(arguments: &Arguments) -> Result<Outcome, Failure> {
     let replay = Replay::run(&model, requests);
     let wall_s = started.elapsed().as_secs_f64();
     Ok(Outcome {
-        trace: arguments.replay.display().to_string(),
+        trace: trace.display().to_string(),
         drive: spec.name.clone(),
         notes,
         skipped,

@@ -191,7 +191,7 @@ impl Simulation {
         }
         let run = &mut self.arrays[usize::from(array)];
         run.meter.complete(now, self.jobs[job].came_to_array);
-        run.counts.add(&self.jobs[job].io);
+        run.counts.add(&self.jobs[job].io, now - self.jobs[job].came_to_array);
         self.passed(now, job);
     }
 

@@ -128,6 +128,7 @@ impl Simulation {
             processors: 0,
             interrupts: 0,
             interrupt_ns: 0,
+            compute_ns: 0,
             other_interrupts_per_s: host.other_interrupts_per_s,
             other_interrupt: host.interrupt,
             watch: system.watch,

@@ -76,6 +76,10 @@ pub struct Counts {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Responses of the reads, added up, ns.
+    pub read_ns: u64,
+    /// Responses of the writes, added up, ns.
+    pub write_ns: u64,
     /// Time of arms, ns.
     pub seek_ns: u64,
     /// Time of waiting for the rotation, ns.
@@ -88,14 +92,16 @@ pub struct Counts {
 
 impl Counts {
     #[inline]
-    pub(super) fn add(&mut self, io: &Io) {
+    pub(super) fn add(&mut self, io: &Io, response: Ns) {
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         if io.write {
             self.writes += 1;
             self.bytes_written += bytes;
+            self.write_ns += response;
         } else {
             self.reads += 1;
             self.bytes_read += bytes;
+            self.read_ns += response;
         }
     }
 
@@ -114,6 +120,8 @@ impl Counts {
             writes: self.writes - earlier.writes,
             bytes_read: self.bytes_read - earlier.bytes_read,
             bytes_written: self.bytes_written - earlier.bytes_written,
+            read_ns: self.read_ns - earlier.read_ns,
+            write_ns: self.write_ns - earlier.write_ns,
             seek_ns: self.seek_ns - earlier.seek_ns,
             rotation_ns: self.rotation_ns - earlier.rotation_ns,
             media_ns: self.media_ns - earlier.media_ns,
@@ -265,7 +273,7 @@ impl Simulation {
     pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.meter.complete(now, self.jobs[job].came);
-        run.counts.add(&self.jobs[job].io);
+        run.counts.add(&self.jobs[job].io, now - self.jobs[job].came);
         run.seen -= 1;
         let next = run.waiting.pop_front();
         match &mut run.machine {

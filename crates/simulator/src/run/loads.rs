@@ -104,7 +104,7 @@ impl Simulation {
     pub(super) fn load_done(&mut self, now: Ns, load: u16, job: &Job) {
         let run = &mut self.loads[usize::from(load)];
         if job.io.blocks > 0 {
-            run.counts.add(&job.io);
+            run.counts.add(&job.io, now - job.began);
             run.recent.record(now - job.began);
         }
     }

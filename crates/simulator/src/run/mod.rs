@@ -31,7 +31,7 @@ use path::{Paths, Step};
 
 pub use compile::Error;
 pub use drives::Counts;
-pub use report::{ArrayReport, BackgroundReport, Component, Kind, Report, WorkloadReport};
+pub use report::{ArrayReport, BackgroundReport, CacheReport, Component, Kind, Report, WorkloadReport};
 
 /// Longest time that a program has a processor before another one has its turn, ns.
 const QUANTUM: Ns = 1_000_000;
@@ -88,6 +88,8 @@ pub struct Simulation {
     processors: u16,
     interrupts: u64,
     interrupt_ns: u64,
+    /// Processor time of programs.
+    compute_ns: u64,
     other_interrupts_per_s: f64,
     other_interrupt: Ns,
     watch: Watch,
@@ -263,6 +265,7 @@ impl Simulation {
         let left = self.jobs[job].compute;
         if left > 0 {
             let turn = left.min(QUANTUM);
+            self.compute_ns += turn;
             self.jobs[job].compute = left - turn;
             self.visit(now, self.processors, job, turn);
             return true;

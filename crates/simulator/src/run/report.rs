@@ -154,6 +154,8 @@ pub struct Report {
     pub interrupts: f64,
     /// Processor time of interrupts, programmed transfers included, ns.
     pub interrupt_ns: f64,
+    /// Processor time that programs asked for, ns.
+    pub compute_ns: f64,
 }
 
 impl Report {
@@ -187,6 +189,7 @@ pub(super) struct Moment {
     caches: Vec<CacheCounters>,
     interrupts: u64,
     interrupt_ns: u64,
+    compute_ns: u64,
 }
 
 impl Simulation {
@@ -207,6 +210,7 @@ impl Simulation {
             caches: self.caches.iter().map(|run| run.cache.counters(now)).collect(),
             interrupts: self.interrupts,
             interrupt_ns: self.interrupt_ns,
+            compute_ns: self.compute_ns,
         }
     }
 
@@ -253,6 +257,7 @@ impl Simulation {
                 .collect(),
             interrupts: (to.interrupts - from.interrupts) as f64 + others,
             interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,
+            compute_ns: (to.compute_ns - from.compute_ns) as f64,
         }
     }
 

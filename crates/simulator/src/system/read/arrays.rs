@@ -1,13 +1,15 @@
 //! `[[array]]`.
 
 use super::MOST_TABLES;
-use super::names::{Names, drives_of};
+use super::names::{Names, drives_of, group_of};
 use super::path::each;
 use crate::array::{Array, ArrayError, Description, Form, Layout, Level, Policy, ReadFrom, State, WriteBy, levels};
 use crate::io::BLOCK_BYTES;
 use crate::system::{Background, Drives, RunBy, Set};
 use crate::text::{Fields, did_you_mean};
 
+/// Most members of an array; one more is read, to be told that there are too many.
+const MOST_MEMBERS: usize = 128;
 /// Stripe unit where none is said: 64 KB, as controllers come.
 const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
 /// Blocks of a step of a rebuild where none is said: 512 KB.
@@ -135,27 +137,19 @@ fn members(fields: &Fields<'_, '_>, drives: &[Drives], spares: &[u32], only: boo
         if members.contains(&drive) {
             let message = format!("`{}` is a member twice", called(drives, drive));
             fields.source.wrong(at, &fields.item, message);
-        } else if members.len() <= array_limit() {
+        } else if members.len() <= MOST_MEMBERS {
             members.push(drive);
         }
     }
     members
 }
 
-/// One more than an array can have: enough to be told that there are too many.
-fn array_limit() -> usize {
-    128
-}
-
 fn called(drives: &[Drives], drive: u32) -> String {
-    let mut left = drive;
-    for group in drives {
-        if left < group.count {
-            return if group.count == 1 { group.name.clone() } else { format!("{}{left}", group.name) };
-        }
-        left -= group.count;
+    match group_of(drives, drive) {
+        Some((group, _)) if group.count == 1 => group.name.clone(),
+        Some((group, at)) => format!("{}{at}", group.name),
+        None => format!("drive {drive}"),
     }
-    format!("drive {drive}")
 }
 
 /// A drive now belongs to an array.
@@ -284,12 +278,5 @@ fn services(fields: &Fields<'_, '_>, set: &Set) {
 }
 
 fn blocks_of(drives: &[Drives], drive: u32) -> u64 {
-    let mut left = drive;
-    for group in drives {
-        if left < group.count {
-            return group.device.blocks();
-        }
-        left -= group.count;
-    }
-    0
+    group_of(drives, drive).map_or(0, |(group, _)| group.device.blocks())
 }

@@ -9,6 +9,7 @@
 mod arrays;
 mod caches;
 mod drives;
+mod kinds;
 mod names;
 mod path;
 mod settings;
@@ -16,6 +17,7 @@ mod transfers;
 mod workloads;
 
 use super::{System, Watch};
+use crate::load::Recorded;
 use crate::text::{Fields, Problem, Problems, Source};
 
 use names::Names;
@@ -34,13 +36,23 @@ pub struct Described {
 /// parameters, a trace), by the path as it is written there; or why not.
 pub type Loader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
+/// The requests of a trace, and how many were left out.
+pub type Trace = (Vec<Recorded>, u64);
+
+/// The other files that a description may name, by the path as it is written there.
+pub struct Files<'a> {
+    /// The text of one: a drive's parameters, a catalogue.
+    pub text: Loader<'a>,
+    /// A trace, as [`crate::load::TraceSpec::record`] gives it.
+    pub trace: &'a dyn Fn(&str) -> Result<Trace, String>,
+}
+
 /// Most drives of a system: more than any cabinet holds, and few enough for memory.
 pub const MOST_DRIVES: u32 = 4096;
 /// Most tables of one sort.
 pub const MOST_TABLES: usize = 1024;
 
-/// Reads a description. `file` is its name in what is told; `settings` stand in
-/// the place of what the text says.
+/// Reads a description that names no trace; see [`read_with`].
 ///
 /// # Errors
 /// Everything that is wrong, by line.
@@ -50,22 +62,37 @@ pub fn read<'t>(
     settings: &'t [Setting],
     load: Loader<'_>,
 ) -> Result<Described, Problems> {
+    let no_trace = |_: &str| Err("traces cannot be read here".to_owned());
+    read_with(file, text, settings, &Files { text: load, trace: &no_trace })
+}
+
+/// Reads a description. `file` is its name in what is told; `settings` stand in
+/// the place of what the text says.
+///
+/// # Errors
+/// Everything that is wrong, by line.
+pub fn read_with<'t>(
+    file: &'t str,
+    text: &'t str,
+    settings: &'t [Setting],
+    files: &Files<'_>,
+) -> Result<Described, Problems> {
     let source = Source::new(file, text);
     let system = source.parse().and_then(|mut table| {
         settings::apply(&source, table.get_mut(), settings);
         let span = table.span();
-        system(&Fields::new(&source, "", table.get_ref(), span), load)
+        system(&Fields::new(&source, "", table.get_ref(), span), files)
     });
     source.finish(system).map(|(system, notes)| Described { system, notes })
 }
 
 /// Every part; given back also where something was wrong, which the source knows.
-fn system(top: &Fields<'_, '_>, load: Loader<'_>) -> Option<System> {
+fn system(top: &Fields<'_, '_>, files: &Files<'_>) -> Option<System> {
     let mut names = Names::default();
     let (name, own) = top.inner("system").map_or((None, Vec::new()), |fields| {
         let name = fields.text("name").map(str::to_owned);
         fields.text("about");
-        let own = drives::own_catalogue(&fields, load);
+        let own = drives::own_catalogue(&fields, files.text);
         fields.finish();
         (name, own)
     });
@@ -74,12 +101,12 @@ fn system(top: &Fields<'_, '_>, load: Loader<'_>) -> Option<System> {
     let buses = path::buses(top, &mut names);
     let controllers = path::controllers(top, &mut names);
     let channels = path::channels(top, &mut names);
-    let drives = drives::drives(top, &mut names, &own, load);
+    let drives = drives::drives(top, &mut names, &own, files.text);
     let arrays = arrays::arrays(top, &mut names, &drives);
     let stem = top.source.file().rsplit(['/', '\\']).next().unwrap_or("system");
     let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());
     let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads: Vec::new() };
-    system.workloads = workloads::workloads(top, &names, &system, load);
+    system.workloads = workloads::workloads(top, &names, &system, files);
     top.finish();
     Some(system)
 }

@@ -103,6 +103,18 @@ pub(super) fn first_of(drives: &[Drives], group: usize) -> u32 {
     drives.iter().take(group).map(|g| g.count).sum()
 }
 
+/// The group of a drive, and its position there.
+pub(super) fn group_of(drives: &[Drives], drive: u32) -> Option<(&Drives, u32)> {
+    let mut left = drive;
+    for group in drives {
+        if left < group.count {
+            return Some((group, left));
+        }
+        left -= group.count;
+    }
+    None
+}
+
 /// The drives that a text means: a group (`disk`), one of it (`disk3`), or some
 /// of it (`disk0-3`).
 pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, String> {

@@ -70,7 +70,7 @@ pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool)
 }
 
 /// `on` of a class or a transfer: one of what the workload uses.
-fn target(fields: &Fields<'_, '_>, targets: &[String]) -> u16 {
+pub(super) fn target(fields: &Fields<'_, '_>, targets: &[String]) -> u16 {
     let Some(name) = fields.text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
         Some(at) => u16::try_from(at).unwrap_or(u16::MAX),
@@ -105,7 +105,7 @@ fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
 
 /// `area`: the first so many bytes (`"60MB"`), a stretch (`{ from = "1GB", size
 /// = "60MB" }`), or a share of it (`"10%"`, `{ from = "90%", to = "100%" }`).
-fn part(fields: &Fields<'_, '_>) -> Part {
+pub(super) fn part(fields: &Fields<'_, '_>) -> Part {
     let Some(value) = fields.take("area") else { return Part::All };
     if value.get_ref().is_table() {
         return fields.inner("area").map_or(Part::All, |inner| stretch(&inner));
@@ -134,7 +134,7 @@ fn stretch(inner: &Fields<'_, '_>) -> Part {
 }
 
 /// `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
-fn access(fields: &Fields<'_, '_>) -> Access {
+pub(super) fn access(fields: &Fields<'_, '_>) -> Access {
     let sequential = fields.word("access", &[("random", false), ("sequential", true)]);
     let streams = fields.whole("streams", 0, 1 << 20);
     let zipf = fields.number("zipf", 0.0, 100.0);

@@ -2,10 +2,10 @@
 
 use diskwright_base::Dice;
 
-use super::Loader;
 use super::names::{Names, targets_of};
 use super::path::each;
 use super::transfers;
+use super::{Files, kinds};
 use crate::load::{Batch, Bursts, Class, ClosedSpec, Load, LoadError, LoadSpec, OpenSpec, Phase, Spell};
 use crate::system::{System, Target, Workload};
 use crate::text::Fields;
@@ -14,17 +14,30 @@ use crate::{Ns, array};
 
 /// Sorts of workloads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum Kind {
     /// Users who wait.
     Closed,
     /// Arrivals that do not.
     Open,
+    Netbench,
+    Scan,
+    Oltp,
+    Sort,
+    Trace,
 }
 
-const SORTS: [(&str, Sort); 2] = [("closed", Sort::Closed), ("open", Sort::Open)];
+const KINDS: [(&str, Kind); 7] = [
+    ("closed", Kind::Closed),
+    ("open", Kind::Open),
+    ("netbench", Kind::Netbench),
+    ("scan", Kind::Scan),
+    ("oltp", Kind::Oltp),
+    ("sort", Kind::Sort),
+    ("trace", Kind::Trace),
+];
 
 /// All workloads of a system whose other parts were read.
-pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, _load: Loader<'_>) -> Vec<Workload> {
+pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, files: &Files<'_>) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
     let mut own = super::names::List::default();
     if top.tables("workload").is_empty() {
@@ -34,7 +47,7 @@ pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, _l
         let name = own.add(fields, "workload", &[]);
         let targets = targets(fields, names, system);
         let words: Vec<String> = targets.iter().map(|t| called(system, names, *t)).collect();
-        let load = spec(fields, &words, system.host.cache.is_some());
+        let Some(load) = spec(fields, &words, system.host.cache.is_some(), files) else { return };
         if !targets.is_empty() && fields.source.is_well() {
             check(fields, system, &targets, &load);
         }
@@ -95,9 +108,21 @@ fn blocks(system: &System, target: Target) -> Option<u64> {
     }
 }
 
-fn spec(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
-    let sort = fields.word("kind", &SORTS);
-    let open = sort.map_or(fields.has("rate"), |sort| sort == Sort::Open);
+fn spec(fields: &Fields<'_, '_>, targets: &[String], cached: bool, files: &Files<'_>) -> Option<LoadSpec> {
+    let usual = if fields.has("rate") { Kind::Open } else { Kind::Closed };
+    match fields.word("kind", &KINDS).unwrap_or(usual) {
+        Kind::Closed => Some(plain(fields, targets, cached, false)),
+        Kind::Open => Some(plain(fields, targets, cached, true)),
+        Kind::Netbench => Some(kinds::netbench(fields, cached)),
+        Kind::Scan => Some(kinds::scan(fields, targets)),
+        Kind::Oltp => Some(kinds::oltp(fields, targets)),
+        Kind::Sort => Some(kinds::sort(fields, targets, cached)),
+        Kind::Trace => kinds::trace(fields, files, cached),
+    }
+}
+
+/// Users who wait, or arrivals that do not.
+fn plain(fields: &Fields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
     let classes = transfers::classes(fields, targets, cached);
     let phases = phases(fields, &classes);
     let most_operations = fields.whole("operations", 1, u64::MAX >> 1);
@@ -273,6 +298,21 @@ fn check(fields: &Fields<'_, '_>, system: &System, targets: &[Target], load: &Lo
             "write_bytes" => "write_size",
             "total_bytes" => "total",
             "align_bytes" => "align",
+            "clients" => "users",
+            "query_bytes" => "query",
+            "workspace_bytes" => "workspace",
+            "extent_bytes" => "extent",
+            "most_outstanding" if !fields.has("most_outstanding") => "outstanding",
+            "log_bytes" => "log_record",
+            "most_log_bytes" => "log_write",
+            "most_write_bytes" => "coalesce",
+            "checkpoint_s" => "checkpoint",
+            "data_bytes" => "data",
+            "record_bytes" => "record",
+            "key_bytes" => "keys",
+            "memory_bytes" => "memory",
+            "io_bytes" => "request",
+            "merge_bytes" => "merge_request",
             other => other,
         };
         fields.wrong_at(key, format!("`{key}`: {because}"));

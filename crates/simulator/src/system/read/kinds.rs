@@ -1,0 +1,155 @@
+//! Workloads of the documents: `kind = "netbench"`, `"scan"`, `"oltp"`,
+//! `"sort"` and `"trace"`. Whatever is not said is as in their specifications'
+//! defaults.
+
+use super::Files;
+use super::transfers::{access, part, target};
+use super::workloads::spell;
+use crate::io::BLOCK_BYTES;
+use crate::load::{LoadSpec, NetbenchSpec, OltpSpec, Region, ScanSpec, SortSpec, Spell, Timing, TraceSpec};
+use crate::text::Fields;
+use crate::text::quantity::{SIZE, SPACE};
+
+const SECOND: f64 = 1e9;
+
+fn operations(fields: &Fields<'_, '_>) -> Option<u64> {
+    fields.whole("operations", 1, u64::MAX >> 1)
+}
+
+fn users(fields: &Fields<'_, '_>) -> u32 {
+    fields.whole("users", 1, 1 << 20).map_or(1, |n| n as u32)
+}
+
+fn count(fields: &Fields<'_, '_>, key: &'static str, usual: u32) -> u32 {
+    fields.whole(key, 1, 1 << 20).map_or(usual, |n| n as u32)
+}
+
+/// Bytes of whole blocks.
+fn bytes(fields: &Fields<'_, '_>, key: &'static str, usual: u64) -> u64 {
+    fields.blocks(key, 1 << 40).map_or(usual, |blocks| blocks * BLOCK_BYTES)
+}
+
+/// NetBench's disk mix.
+pub(super) fn netbench(fields: &Fields<'_, '_>, cached: bool) -> LoadSpec {
+    let usual = NetbenchSpec::default();
+    LoadSpec::Netbench(NetbenchSpec {
+        clients: users(fields),
+        workspace_bytes: bytes(fields, "workspace", usual.workspace_bytes),
+        target: 0,
+        part: part(fields),
+        oplocks: fields.truth("oplocks").unwrap_or(usual.oplocks),
+        think: spell(fields, "think").unwrap_or(Spell::NONE),
+        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        cached: fields.truth("cached").unwrap_or(cached),
+        most_operations: operations(fields),
+    })
+}
+
+/// Decision support: each target of the workload holds one file of the database.
+pub(super) fn scan(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
+    let usual = ScanSpec::default();
+    let part = part(fields);
+    let files = (0..targets.len().clamp(1, usize::from(u16::MAX))).map(|at| Region { target: at as u16, part });
+    LoadSpec::Scan(ScanSpec {
+        users: users(fields),
+        think: spell(fields, "think").unwrap_or(Spell::NONE),
+        files: files.collect(),
+        query_bytes: bytes(fields, "query", usual.query_bytes),
+        degree: count(fields, "degree", usual.degree),
+        workers: count(fields, "workers", usual.workers),
+        extent_bytes: bytes(fields, "extent", usual.extent_bytes),
+        ahead: fields.whole("ahead", 0, 1 << 20).map_or(usual.ahead, |n| n as u32),
+        most_outstanding: count(fields, "outstanding", usual.most_outstanding),
+        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        most_operations: operations(fields),
+    })
+}
+
+/// A region: `{ on = "log", area = "1GB" }`.
+fn region(fields: &Fields<'_, '_>, key: &'static str, targets: &[String], usual: Region) -> Region {
+    let Some(inner) = fields.inner(key) else { return usual };
+    let region = Region { target: target(&inner, targets), part: part(&inner) };
+    inner.finish();
+    region
+}
+
+/// Transactions.
+pub(super) fn oltp(fields: &Fields<'_, '_>, targets: &[String]) -> LoadSpec {
+    let usual = OltpSpec::default();
+    let never = fields.take("checkpoint").and_then(|v| v.get_ref().as_str()) == Some("never");
+    let checkpoint = if never { Some(0) } else { fields.some_time("checkpoint") };
+    LoadSpec::Oltp(OltpSpec {
+        users: users(fields),
+        think: spell(fields, "think").unwrap_or(Spell::NONE),
+        data: region(fields, "data", targets, usual.data),
+        access: access(fields),
+        pages: count(fields, "pages", usual.pages),
+        hit_share: fields.share("hit_share").unwrap_or(usual.hit_share),
+        changed: fields.whole("changed", 0, 1 << 20).map_or(usual.changed, |n| n as u32),
+        buffers: fields.whole("buffers", 1, 1 << 28).unwrap_or(usual.buffers),
+        compute: spell(fields, "compute").unwrap_or(Spell::NONE),
+        log: region(fields, "log", targets, usual.log),
+        log_bytes: bytes(fields, "log_record", usual.log_bytes),
+        most_log_bytes: bytes(fields, "log_write", usual.most_log_bytes),
+        checkpoint_s: checkpoint.map_or(usual.checkpoint_s, |ns| ns as f64 / SECOND),
+        most_outstanding: count(fields, "outstanding", usual.most_outstanding),
+        most_write_bytes: bytes(fields, "coalesce", usual.most_write_bytes),
+        most_operations: operations(fields),
+    })
+}
+
+/// An external sort.
+pub(super) fn sort(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
+    let usual = SortSpec::default();
+    let seconds = |key: &'static str, usual: f64| fields.time(key).map_or(usual, |ns| ns as f64 / SECOND);
+    let whole = |key: &'static str, usual: u64| fields.quantity(key, &SIZE).map_or(usual, |bytes| bytes as u64);
+    LoadSpec::Sort(SortSpec {
+        data_bytes: fields.quantity("data", &SPACE).map_or(usual.data_bytes, |bytes| bytes as u64),
+        record_bytes: whole("record", usual.record_bytes),
+        key_bytes: whole("keys", usual.key_bytes),
+        memory_factor: fields.number("memory_factor", 1.0, 100.0).unwrap_or(usual.memory_factor),
+        memory_bytes: whole("memory", usual.memory_bytes),
+        processors: count(fields, "processors", usual.processors),
+        compare_s: seconds("compare", usual.compare_s),
+        record_s: seconds("move", usual.record_s),
+        input: region(fields, "input", targets, usual.input),
+        work: region(fields, "work", targets, usual.work),
+        output: region(fields, "output", targets, usual.output),
+        io_bytes: bytes(fields, "request", usual.io_bytes),
+        merge_bytes: bytes(fields, "merge_request", usual.merge_bytes),
+        window: count(fields, "window", usual.window),
+        cached: fields.truth("cached").unwrap_or(cached),
+    })
+}
+
+/// A recorded stream of requests; each device of it is one of the targets, in their order.
+pub(super) fn trace(fields: &Fields<'_, '_>, files: &Files<'_>, cached: bool) -> Option<LoadSpec> {
+    let closed = fields.word("timing", &[("open", false), ("closed", true)]).unwrap_or(false);
+    let scale = fields.number("scale", 0.0, 1e6).unwrap_or(1.0);
+    let depth = fields.whole("depth", 1, 1 << 20);
+    if depth.is_some() && !closed {
+        fields.wrong_at("depth", "`depth` is for requests that wait for one another: timing = \"closed\"");
+    }
+    let fold = fields.truth("fold").unwrap_or(true);
+    let cached = fields.truth("cached").unwrap_or(cached);
+    let path = fields.needed("file", "\"day.csv\"")?;
+    let (requests, left_out) = match (files.trace)(path) {
+        Ok(found) => found,
+        Err(because) => {
+            fields.wrong_at("file", format!("`{path}`: {because}"));
+            return None;
+        }
+    };
+    if requests.is_empty() {
+        fields.wrong_at("file", format!("`{path}`: no reads or writes in it"));
+        return None;
+    }
+    if left_out > 0 {
+        fields.note_at("file", format!("{left_out} requests that are neither read nor write were left out"));
+    }
+    let timing = match closed {
+        true => Timing::Closed { depth: depth.map_or(1, |n| n as u32), scale },
+        false => Timing::Open { scale },
+    };
+    Some(LoadSpec::Trace(TraceSpec { requests: requests.into(), timing, fold, cached }))
+}

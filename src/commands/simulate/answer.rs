@@ -1,0 +1,184 @@
+//! JSON of a simulated system: `diskwright.simulation/1`.
+
+use diskwright_base::Histogram;
+use diskwright_simulator::confidence::Interval;
+use diskwright_simulator::load::{Operations, Span};
+use diskwright_simulator::run::{ArrayReport, CacheReport, Component, WorkloadReport};
+use diskwright_simulator::station::Totals;
+use serde_json::{Value, json};
+
+use super::system::Outcome;
+
+/// The answer.
+pub fn document(outcome: &Outcome) -> Value {
+    let mut document = json!({
+        "schema": "diskwright.simulation/1",
+        "name": outcome.system.name,
+        "seed": outcome.system.watch.seed,
+    });
+    if let (Value::Object(all), Value::Object(own)) = (&mut document, body(outcome)) {
+        all.extend(own);
+    }
+    document
+}
+
+/// What a run came to, without what is the same in all runs of a sweep.
+pub fn body(outcome: &Outcome) -> Value {
+    let report = &outcome.report;
+    let elapsed_s = report.elapsed_s();
+    json!({
+        "duration_s": elapsed_s,
+        "workloads": report.workloads.iter().map(|w| workload(w, elapsed_s)).collect::<Vec<_>>(),
+        "components": report.components.iter().map(component).collect::<Vec<_>>(),
+        "arrays": report.arrays.iter().map(|a| array(a, outcome)).collect::<Vec<_>>(),
+        "caches": report.caches.iter().map(cache).collect::<Vec<_>>(),
+        "interrupts_per_s": number(report.interrupts / elapsed_s),
+        "interrupt_share": number(interrupt_share(outcome)),
+        "bottleneck": bottleneck(outcome),
+        "notes": outcome.notes,
+    })
+}
+
+/// A number; null where there is none.
+fn number(value: f64) -> Value {
+    if value.is_finite() { json!(value) } else { Value::Null }
+}
+
+/// Share of the processors' time that interrupts took, moving data by hand included.
+pub fn interrupt_share(outcome: &Outcome) -> f64 {
+    let processors = f64::from(outcome.system.host.processors);
+    outcome.report.interrupt_ns / (outcome.report.elapsed_s() * 1e9 * processors)
+}
+
+/// Where the path is fullest.
+fn bottleneck(outcome: &Outcome) -> Value {
+    super::screen::fullest(outcome).map_or(Value::Null, |component| {
+        json!({
+            "kind": component.kind.name(),
+            "name": component.name,
+            "utilisation": number(component.utilisation()),
+            "words": super::screen::bottleneck_words(outcome),
+        })
+    })
+}
+
+fn workload(workload: &WorkloadReport, elapsed_s: f64) -> Value {
+    let counts = &workload.counts;
+    let each = |count: u64| number(count as f64 / elapsed_s);
+    json!({
+        "name": workload.name,
+        "requests": counts.requests(),
+        "requests_per_s": each(counts.requests()),
+        "reads_per_s": each(counts.reads),
+        "writes_per_s": each(counts.writes),
+        "bytes_per_s": each(counts.bytes()),
+        "response_s": response(&workload.responses, workload.response_s),
+        "operations": workload.operations.iter().map(|o| operations(o, elapsed_s)).collect::<Vec<_>>(),
+    })
+}
+
+/// A distribution of response times; `half_width` is that of the 95 % interval of the mean.
+fn response(responses: &Histogram, interval: Option<Interval>) -> Value {
+    let quantile = |share: f64| responses.quantile(share).map(|ns| ns / 1e9);
+    json!({
+        "mean": responses.mean().map(|ns| ns / 1e9),
+        "half_width": interval.map(|interval| number(interval.half)),
+        "p50": quantile(0.5),
+        "p95": quantile(0.95),
+        "p99": quantile(0.99),
+        "max": responses.most().map(|ns| ns as f64 / 1e9),
+    })
+}
+
+fn operations(operations: &Operations, elapsed_s: f64) -> Value {
+    let totals = &operations.totals;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let span = |span: &Span| json!({ "name": span.name, "from_s": seconds(span.from), "to_s": seconds(span.to) });
+    json!({
+        "name": operations.name,
+        "done": totals.done,
+        "lost": totals.lost,
+        "per_s": number(totals.done as f64 / elapsed_s),
+        "response_s": response(&operations.responses, None),
+        "spans": operations.spans.iter().map(span).collect::<Vec<_>>(),
+    })
+}
+
+/// What the integrals of a station, a drive or an array say.
+fn of_totals(totals: &Totals) -> [(&'static str, Value); 4] {
+    [
+        ("busy", number(totals.busy())),
+        ("queue", number(totals.queue())),
+        ("requests_per_s", number(totals.throughput_per_s())),
+        ("response_s", number(totals.response_s())),
+    ]
+}
+
+fn component(component: &Component) -> Value {
+    let elapsed_s = component.totals.elapsed_ns as f64 / 1e9;
+    let counts = &component.counts;
+    let mut value = json!({
+        "kind": component.kind.name(),
+        "name": component.name,
+        "servers": component.servers,
+        "utilisation": number(component.utilisation()),
+    });
+    let more = of_totals(&component.totals);
+    if let Value::Object(fields) = &mut value {
+        fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        fields.insert("bytes_per_s".into(), number(counts.bytes() as f64 / elapsed_s));
+        if component.kind == diskwright_simulator::run::Kind::Drive {
+            let each = |ns: u64| number(ns as f64 / 1e9 / counts.requests() as f64);
+            fields.insert("reads_per_s".into(), number(counts.reads as f64 / elapsed_s));
+            fields.insert("writes_per_s".into(), number(counts.writes as f64 / elapsed_s));
+            fields.insert("seek_s".into(), each(counts.seek_ns));
+            fields.insert("rotation_s".into(), each(counts.rotation_ns));
+            fields.insert("media_s".into(), each(counts.media_ns));
+            fields.insert("hit_share".into(), number(counts.hits as f64 / counts.requests() as f64));
+        }
+    }
+    value
+}
+
+fn array(array: &ArrayReport, outcome: &Outcome) -> Value {
+    let elapsed_s = array.totals.elapsed_ns as f64 / 1e9;
+    let members: Vec<String> = array.members.iter().map(|drive| outcome.system.drive_name(*drive)).collect();
+    let background = array.background.map(|b| {
+        json!({
+            "task": format!("{:?}", b.task).to_lowercase(),
+            "done_bytes": b.done_bytes,
+            "all_bytes": b.all_bytes,
+            "ended_s": b.ended.map(|ns| ns as f64 / 1e9),
+        })
+    });
+    let mut value = json!({
+        "name": array.name,
+        "members": members,
+        "reads_per_s": number(array.counts.reads as f64 / elapsed_s),
+        "writes_per_s": number(array.counts.writes as f64 / elapsed_s),
+        "bytes_per_s": number(array.counts.bytes() as f64 / elapsed_s),
+        "member_ios_per_s": number(array.member_ios as f64 / elapsed_s),
+        "lost_bytes": array.lost_blocks * 512,
+        "background": background,
+    });
+    if let Value::Object(fields) = &mut value {
+        fields.extend(of_totals(&array.totals).into_iter().map(|(key, value)| (key.to_owned(), value)));
+    }
+    value
+}
+
+fn cache(cache: &CacheReport) -> Value {
+    let counters = &cache.counters;
+    json!({
+        "name": cache.name,
+        "hit_share": number(counters.hit_share()),
+        "reads": counters.reads(),
+        "writes": counters.writes(),
+        "read_ios": counters.read_ios,
+        "write_ios": counters.write_ios,
+        "read_bytes": counters.blocks_read * 512,
+        "read_ahead_bytes": counters.blocks_ahead * 512,
+        "read_ahead_used_bytes": counters.blocks_ahead_used * 512,
+        "written_bytes": counters.blocks_written * 512,
+    })
+}

@@ -1,0 +1,226 @@
+//! Charts of simulated systems: how full each part was over time; throughput,
+//! response and how full each part is by what a sweep changes.
+
+use std::collections::BTreeMap;
+
+use diskwright_base::units::{digits, display};
+use diskwright_report::curves::{Axis, Curve, Curves, Point, Scale};
+use diskwright_report::sheet::{Rows, Section, Sheet};
+use diskwright_simulator::run::{Component, Kind, Report};
+
+use super::screen::{self, name};
+use super::sweep::{self, Run};
+use super::system::Outcome;
+
+fn axis(words: &str, unit: &str, scale: Scale) -> Axis {
+    Axis { words: words.to_owned(), unit: unit.to_owned(), scale }
+}
+
+/// Parts that are drawn as lines: those that did anything, drives of one array
+/// or group as their mean. `(name, positions among the components)`.
+fn parts(outcome: &Outcome) -> Vec<(String, Vec<usize>)> {
+    let report = &outcome.report;
+    let mut groups: BTreeMap<usize, (String, Vec<usize>)> = BTreeMap::new();
+    let mut parts = Vec::new();
+    let mut drive = 0;
+    for (at, component) in report.components.iter().enumerate() {
+        let used = component.totals.arrived > 0;
+        if component.kind != Kind::Drive {
+            if used {
+                parts.push((name(component), vec![at]));
+            }
+            continue;
+        }
+        if let Some((group, _)) = outcome.system.group_of(drive).filter(|_| used) {
+            let words = || format!("drives {}", outcome.system.drives[group].name);
+            groups.entry(group).or_insert_with(|| (words(), Vec::new())).1.push(at);
+        }
+        drive += 1;
+    }
+    parts.extend(groups.into_values());
+    parts
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+/// Charts of one run.
+pub fn of_run(outcome: &Outcome) -> Vec<Curves> {
+    let line = |(name, positions): (String, Vec<usize>)| {
+        let points = outcome.course.iter().map(|moment| {
+            let at = positions.iter().filter_map(|p| moment.utilisations.get(*p).copied());
+            Point { x: moment.at_s, y: mean(at), interval: None }
+        });
+        Curve { name, points: points.collect() }
+    };
+    let over_time = Curves {
+        title: "How full each part was".into(),
+        x: axis("Simulated time", "s", Scale::Linear),
+        y: axis("Share of the time at work", "fraction", Scale::Linear),
+        lines: parts(outcome).into_iter().map(line).collect(),
+    };
+    vec![over_time, responses(&outcome.report)]
+}
+
+/// The distribution of each workload's responses.
+fn responses(report: &Report) -> Curves {
+    const POINTS: u32 = 120;
+    let line = |workload: &diskwright_simulator::run::WorkloadReport| {
+        let point = |n: u32| {
+            let share = f64::from(n) / f64::from(POINTS);
+            let x = workload.responses.quantile(share).unwrap_or(f64::NAN) / 1e9;
+            Point { x, y: share, interval: None }
+        };
+        Curve { name: workload.name.clone(), points: (0..POINTS).map(point).collect() }
+    };
+    Curves {
+        title: "Share of requests by response time".into(),
+        x: axis("Response time", "s", Scale::Linear),
+        y: axis("Share of requests that are quicker", "fraction", Scale::Linear),
+        lines: report.workloads.iter().map(line).collect(),
+    }
+}
+
+/// Charts of a sweep; values that are no numbers stand at equal distances.
+pub fn of_sweep(key: &str, runs: &[Run]) -> Vec<Curves> {
+    let numbers: Option<Vec<f64>> = runs.iter().map(|run| number(&run.value)).collect();
+    let named = numbers.is_none();
+    let places = numbers.unwrap_or_else(|| (1..=runs.len()).map(|n| n as f64).collect());
+    let spread = places.iter().copied().fold(0.0, f64::max) / places.iter().copied().fold(f64::MAX, f64::min);
+    let scale = if !named && spread >= 16.0 && spread.is_finite() { Scale::Log } else { Scale::Linear };
+    let words = if named {
+        let names = runs.iter().enumerate().map(|(at, run)| format!("{} is {}", at + 1, run.value));
+        format!("{key}: {}", names.collect::<Vec<_>>().join(", "))
+    } else {
+        key.to_owned()
+    };
+    let x = || axis(&words, "count", scale);
+    let of_workloads = |of: &dyn Fn(&Report, usize) -> f64| -> Vec<Curve> {
+        let names = runs.first().map_or(&[][..], |run| &run.outcome.report.workloads);
+        let line = |(at, workload): (usize, &diskwright_simulator::run::WorkloadReport)| {
+            let values = runs.iter().zip(&places);
+            let point = |(run, x): (&Run, &f64)| Point { x: *x, y: of(&run.outcome.report, at), interval: None };
+            Curve { name: workload.name.clone(), points: values.map(point).collect() }
+        };
+        names.iter().enumerate().map(line).collect()
+    };
+    let rate = of_workloads(&|report, at| {
+        report.workloads.get(at).map_or(f64::NAN, |w| w.counts.requests() as f64 / report.elapsed_s())
+    });
+    let response = of_workloads(&|report, at| {
+        report.workloads.get(at).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
+    });
+    let chart =
+        |title: &str, y: Axis, lines: Vec<Curve>| Curves { title: format!("{title} by {key}"), x: x(), y, lines };
+    vec![
+        chart("Requests a second", axis("Requests a second", "per_s", Scale::Linear), rate),
+        chart("Response", axis("Mean response", "s", Scale::Linear), response),
+        chart(
+            "How full each part is",
+            axis("Share of the time at work", "fraction", Scale::Linear),
+            fullness(runs, &places),
+        ),
+    ]
+}
+
+/// A line for each part that is used in any run, by its name.
+fn fullness(runs: &[Run], places: &[f64]) -> Vec<Curve> {
+    let mut lines: Vec<Curve> = Vec::new();
+    for (run, x) in runs.iter().zip(places) {
+        for (name, positions) in parts(&run.outcome) {
+            let components = &run.outcome.report.components;
+            let y = mean(positions.iter().filter_map(|at| components.get(*at)).map(Component::utilisation));
+            let point = Point { x: *x, y, interval: None };
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Curve { name, points: vec![point] }),
+            }
+        }
+    }
+    lines
+}
+
+/// The number that a value begins with, where its unit is the same in all of a sweep or it has none.
+fn number(value: &str) -> Option<f64> {
+    value.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+/// The page on a run.
+pub fn sheet(outcome: &Outcome, charts: Vec<Curves>) -> Sheet {
+    let report = &outcome.report;
+    let parts = Section { title: "The path".into(), tables: vec![components(report)], ..Section::default() };
+    let load = Section { title: "Workloads".into(), charts, tables: vec![workloads(report)], ..Section::default() };
+    let notes = Section { title: "Remarks".into(), words: outcome.notes.clone(), ..Section::default() };
+    Sheet {
+        title: outcome.system.name.clone(),
+        made: format!("Simulated: {}, seed {}", display(report.elapsed_s(), "s"), outcome.system.watch.seed),
+        lead: vec![screen::bottleneck_words(outcome)],
+        sections: vec![load, parts, notes],
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+fn titles(titles: &[&str]) -> Vec<String> {
+    titles.iter().map(|title| (*title).to_owned()).collect()
+}
+
+fn workloads(report: &Report) -> Rows {
+    let elapsed_s = report.elapsed_s();
+    let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| display(ns / 1e9, "s"));
+    let row = |workload: &diskwright_simulator::run::WorkloadReport| {
+        vec![
+            workload.name.clone(),
+            display(workload.counts.requests() as f64 / elapsed_s, "per_s"),
+            display(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            time(workload.responses.mean()),
+            time(workload.responses.quantile(0.95)),
+            time(workload.responses.quantile(0.99)),
+        ]
+    };
+    let titles = titles(&["Workload", "Requests", "Bytes", "Response", "95 %", "99 %"]);
+    Rows { titles, rows: report.workloads.iter().map(row).collect() }
+}
+
+fn components(report: &Report) -> Rows {
+    let row = |component: &Component| {
+        vec![
+            name(component),
+            display(component.utilisation(), "fraction"),
+            digits(component.totals.queue()),
+            display(component.totals.throughput_per_s(), "per_s"),
+            display(component.totals.response_s(), "s"),
+        ]
+    };
+    let used = report.components.iter().filter(|component| component.totals.arrived > 0);
+    Rows { titles: titles(&["Part", "At work", "Queue", "Requests", "Response"]), rows: used.map(row).collect() }
+}
+
+/// The page on a sweep.
+pub fn sweep_sheet(key: &str, runs: &[Run], charts: Vec<Curves>) -> Sheet {
+    let row = |run: &Run| {
+        let report = &run.outcome.report;
+        let sum = |of: fn(&diskwright_simulator::run::Counts) -> u64| {
+            report.workloads.iter().map(|w| of(&w.counts)).sum::<u64>() as f64 / report.elapsed_s()
+        };
+        let first = report.workloads.first().and_then(|w| w.responses.mean());
+        vec![
+            run.value.clone(),
+            display(sum(diskwright_simulator::run::Counts::requests), "per_s"),
+            display(sum(diskwright_simulator::run::Counts::bytes), "bytes_per_s"),
+            first.map_or(String::new(), |ns| display(ns / 1e9, "s")),
+            sweep::words(run),
+        ]
+    };
+    let titles = titles(&[key, "Requests", "Bytes", "Response", "Where it is full"]);
+    let table = Rows { titles, rows: runs.iter().map(row).collect() };
+    let section = Section { title: format!("By {key}"), charts, tables: vec![table], ..Section::default() };
+    Sheet {
+        title: runs.first().map_or_else(String::new, |run| run.outcome.system.name.clone()),
+        made: "Simulated".into(),
+        sections: vec![section],
+        version: env!("CARGO_PKG_VERSION").into(),
+        ..Sheet::default()
+    }
+}

@@ -1,0 +1,201 @@
+//! The screen of a simulated system: workloads, then the path from processors
+//! to drives with how full each part is, then where it is fullest.
+
+use diskwright_base::units::{digits, display};
+use diskwright_report::{Align, Ink, Style, Table, text};
+use diskwright_simulator::run::{Component, Kind, Report};
+
+use super::answer;
+use super::system::Outcome;
+
+/// Columns of a bar.
+const BAR: usize = 20;
+/// Drives that are told one by one; of more, those that differ most.
+const DRIVES: usize = 12;
+/// Shares from which a part counts as full, and as much used.
+const FULL: f64 = 0.9;
+const MUCH: f64 = 0.7;
+
+/// The screen.
+pub fn draw(outcome: &Outcome, style: &Style) -> String {
+    let report = &outcome.report;
+    let name = style.paint(Ink::Bold, &style.clean(&outcome.system.name));
+    let mut out = format!("{name}: {} simulated, seed {}\n\n", seconds(report.elapsed_s()), outcome.system.watch.seed);
+    out += &workloads(report).render(style);
+    out.push('\n');
+    out += &components(report, style);
+    for array in report.arrays.iter().filter(|array| array.counts.requests() > 0) {
+        let per = array.member_ios as f64 / array.counts.requests() as f64;
+        let each = array.totals.throughput_per_s();
+        let name = style.clean(&array.name);
+        out += &format!("\n{name}: {} of users, {} member I/Os for each", display(each, "per_s"), digits(per));
+        if let Some(background) = &array.background {
+            let share = background.done_bytes as f64 / background.all_bytes.max(1) as f64;
+            let task = format!("{:?}", background.task).to_lowercase();
+            out += &format!("; {task} {} done", display(share, "fraction"));
+        }
+        if array.lost_blocks > 0 {
+            let lost = display(array.lost_blocks as f64 * 512.0, "bytes");
+            out += &format!("; {lost} could not be served: too many members have failed");
+        }
+        out.push('\n');
+    }
+    for cache in report.caches.iter().filter(|cache| cache.counters.reads() > 0) {
+        let share = display(cache.counters.hit_share(), "fraction");
+        out += &format!("\ncache of {}: {share} of the reads\n", style.clean(&cache.name));
+    }
+    let share = answer::interrupt_share(outcome);
+    if report.interrupt_ns > 0.0 {
+        let rate = display(report.interrupts / report.elapsed_s(), "per_s");
+        out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", display(share, "fraction"));
+    }
+    let words = bottleneck_words(outcome);
+    let ink = if fullest(outcome).is_some_and(|c| c.utilisation() >= FULL) { Ink::Bad } else { Ink::Bold };
+    out + &format!("\n{}\n", style.paint(ink, &style.clean(&words)))
+}
+
+fn seconds(value: f64) -> String {
+    display(value, "s")
+}
+
+/// Where the path is fullest. A channel that a drive holds while it positions
+/// is as busy as the drive, and it is the drive that one waits for.
+pub fn fullest(outcome: &Outcome) -> Option<&Component> {
+    let report = &outcome.report;
+    let found = report.bottleneck()?;
+    let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
+    let held = channel.filter(|at| found.kind == Kind::Channel && !outcome.system.channels[*at].disconnects);
+    let drives = report.components.iter().filter(|component| component.kind == Kind::Drive);
+    let own = drives.enumerate().filter(|(number, _)| {
+        let group = outcome.system.group_of(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
+        group.is_some_and(|group| group.channel == held)
+    });
+    let busiest = own.map(|(_, drive)| drive).max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()));
+    let drive = busiest.filter(|drive| held.is_some() && drive.utilisation() >= found.utilisation() - 0.02);
+    Some(drive.unwrap_or(found))
+}
+
+/// What a part is called: `drive disk0`, `processors`, `raid port`.
+pub fn name(component: &Component) -> String {
+    let kind = component.kind.name();
+    match component.name.contains(kind) {
+        true => component.name.clone(),
+        false => format!("{kind} {}", component.name),
+    }
+}
+
+/// The line on where the path is fullest.
+pub fn bottleneck_words(outcome: &Outcome) -> String {
+    let Some(component) = fullest(outcome) else { return "no time went by".to_owned() };
+    let share = component.utilisation();
+    let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
+    let many = outcome.report.components.iter().filter(alike).count();
+    let what = match many {
+        0 | 1 => name(component),
+        n => format!("{n} {}s like {}", component.kind.name(), component.name),
+    };
+    let busy = display(share, "fraction");
+    match share {
+        s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
+        s if s >= MUCH => format!("fullest: {what}, busy {busy} of the time; little room is left"),
+        _ => format!("fullest: {what}, busy {busy} of the time; nothing is full, users set the pace"),
+    }
+}
+
+fn workloads(report: &Report) -> Table {
+    let mut table = Table::new().column("workload", Align::Left);
+    for title in ["requests/s", "reads/s", "writes/s", "bytes/s", "response", "95 %", "99 %", "longest"] {
+        table = table.column(title, Align::Right);
+    }
+    let elapsed_s = report.elapsed_s();
+    for workload in &report.workloads {
+        let counts = &workload.counts;
+        let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| seconds(ns / 1e9));
+        let mean = match workload.response_s {
+            Some(interval) if interval.half.is_finite() && interval.mean > 0.0 => {
+                format!("{} ±{}", time(workload.responses.mean()), display(interval.relative(), "fraction"))
+            }
+            _ => time(workload.responses.mean()),
+        };
+        table.row([
+            workload.name.clone(),
+            digits(counts.requests() as f64 / elapsed_s),
+            digits(counts.reads as f64 / elapsed_s),
+            digits(counts.writes as f64 / elapsed_s),
+            display(counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            mean,
+            time(workload.responses.quantile(0.95)),
+            time(workload.responses.quantile(0.99)),
+            time(workload.responses.most().map(|ns| ns as f64)),
+        ]);
+        for operations in workload.operations.iter().filter(|o| o.totals.done > 0 && !is_each_request(o, counts)) {
+            let cells = [
+                format!("  {}", operations.name),
+                digits(operations.totals.done as f64 / elapsed_s),
+                String::new(),
+                String::new(),
+                display(operations.totals.bytes as f64 / elapsed_s, "bytes_per_s"),
+                seconds(operations.totals.response_s()),
+                time(operations.responses.quantile(0.95)),
+                time(operations.responses.quantile(0.99)),
+                time(operations.responses.most().map(|ns| ns as f64)),
+            ];
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// Whether each operation is one request, so that a line of its own would say the same again.
+fn is_each_request(
+    operations: &diskwright_simulator::load::Operations,
+    counts: &diskwright_simulator::run::Counts,
+) -> bool {
+    operations.totals.done.abs_diff(counts.requests()) * 100 <= counts.requests()
+}
+
+/// The parts in the order of the path.
+fn components(report: &Report, style: &Style) -> String {
+    let mut out = style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "at work", w = BAR + 6)) + "\n";
+    let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == Kind::Drive).collect();
+    for component in report.components.iter().filter(|c| c.kind != Kind::Drive && c.totals.arrived > 0) {
+        out += &line(component, style);
+    }
+    let mut shown = drives.clone();
+    if drives.len() > DRIVES {
+        shown.sort_by(|a, b| b.utilisation().total_cmp(&a.utilisation()));
+        shown.truncate(DRIVES);
+    }
+    shown.iter().for_each(|drive| out += &line(drive, style));
+    if drives.len() > shown.len() {
+        let least = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
+        let words =
+            format!("and {} more drives, at work {} or more", drives.len() - shown.len(), display(least, "fraction"));
+        out += &format!("{}\n", style.paint(Ink::Dim, &words));
+    }
+    out
+}
+
+fn line(component: &Component, style: &Style) -> String {
+    let share = component.utilisation();
+    let name = text::left(&text::cut(&style.clean(&name(component)), 26, "~"), 26);
+    let filled = if share.is_finite() { (share.clamp(0.0, 1.0) * BAR as f64).round() as usize } else { 0 };
+    let ink = match share {
+        s if s >= FULL => Ink::Bad,
+        s if s >= MUCH => Ink::Warn,
+        _ => Ink::Good,
+    };
+    let bar = format!("{}{}", style.glyph("█", "#").repeat(filled), style.glyph("░", ".").repeat(BAR - filled));
+    let queue = component.totals.queue();
+    let rate = component.totals.throughput_per_s();
+    let bytes = component.counts.bytes() as f64 / (component.totals.elapsed_ns as f64 / 1e9);
+    let moved = if bytes > 0.0 { display(bytes, "bytes_per_s") } else { String::new() };
+    let line = format!(
+        "{name}  {} {:>5}  {:>6}  {:>9}  {moved}",
+        style.paint(ink, &bar),
+        display(share, "fraction"),
+        digits(queue),
+        display(rate, "per_s"),
+    );
+    line.trim_end().to_owned() + "\n"
+}

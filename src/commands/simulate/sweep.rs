@@ -1,0 +1,153 @@
+//! `simulate --users 1,2,4` and `--sweep KEY=...`: the same system with one
+//! value after another, on all cores.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use diskwright_base::units::{digits, display};
+use diskwright_report::{Align, Ink, Table, plot};
+use diskwright_simulator::system::read::Setting;
+use serde_json::{Value, json};
+
+use super::system::{Outcome, describe, progress, simulate};
+use super::{Pictures, answer, pictures, screen};
+use crate::commands::{Failure, output};
+
+/// Runs of one sweep at most.
+const MOST: usize = 10_000;
+
+/// One run of a sweep.
+pub struct Run {
+    /// The value, as it was typed.
+    pub value: String,
+    /// What came out.
+    pub outcome: Outcome,
+}
+
+/// Runs the sweep.
+pub fn run(
+    path: &Path,
+    settings: &[Setting],
+    key: &str,
+    values: &[String],
+    pictures: &Pictures,
+    as_json: bool,
+) -> Result<(), Failure> {
+    if values.len() > MOST {
+        return Err(Failure::Usage(format!("a sweep of {} values, where {MOST} are the most", values.len())));
+    }
+    let runs = all(path, settings, key, values)?;
+    let name = runs.first().map_or("", |run| run.outcome.system.name.as_str());
+    let charts = pictures::of_sweep(key, &runs);
+    if pictures.are_asked() {
+        pictures.write(name, &charts, || pictures::sweep_sheet(key, &runs, charts.clone()))?;
+    }
+    if as_json {
+        return output::json(&document(key, &runs));
+    }
+    let style = output::style();
+    let mut out = format!("{}: by {key}\n\n", style.paint(Ink::Bold, &style.clean(name)));
+    out += &table(key, &runs).render(&style);
+    for chart in &charts {
+        out += &format!("\n{}", plot::draw(chart, &style, 10));
+    }
+    output::text(&out)
+}
+
+/// All runs, in the order of their values.
+fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<Run>, Failure> {
+    // every description is read before anything is run: a mistake is told at once
+    let mut systems = Vec::with_capacity(values.len());
+    for value in values {
+        let own = Setting { key: key.to_owned(), value: value.clone() };
+        let settings: Vec<Setting> = settings.iter().cloned().chain([own]).collect();
+        systems.push(Mutex::new(Some(describe(path, &settings)?)));
+    }
+    let bar = progress(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<Result<Outcome, Failure>>>> = values.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(system) = systems.get(at) else { return };
+            let taken = system.lock().ok().and_then(|mut system| system.take());
+            let Some((system, notes)) = taken else { continue };
+            let outcome = simulate(system, notes, |_| Ok(()));
+            bar.inc(1);
+            if let Ok(mut place) = done[at].lock() {
+                *place = Some(outcome);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(values.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    bar.finish_and_clear();
+    let mut runs = Vec::with_capacity(values.len());
+    for (value, place) in values.iter().zip(done) {
+        let outcome = place.into_inner().ok().flatten();
+        let stopped = || Failure::Failed(format!("the run of {key}={value} did not end"));
+        runs.push(Run { value: value.clone(), outcome: outcome.ok_or_else(stopped)?? });
+    }
+    Ok(runs)
+}
+
+fn document(key: &str, runs: &[Run]) -> Value {
+    let points = runs.iter().map(|run| {
+        let mut point = json!({ "value": run.value });
+        if let (Value::Object(all), Value::Object(own)) = (&mut point, answer::body(&run.outcome)) {
+            all.extend(own);
+        }
+        point
+    });
+    let first = runs.first().map(|run| &run.outcome.system);
+    json!({
+        "schema": "diskwright.simulation/1",
+        "name": first.map(|system| &system.name),
+        "seed": first.map(|system| system.watch.seed),
+        "sweep": { "key": key, "points": points.collect::<Vec<_>>() },
+    })
+}
+
+/// A line for each run and workload.
+fn table(key: &str, runs: &[Run]) -> Table {
+    let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
+    let mut table = Table::new().column(key, Align::Right);
+    if several {
+        table = table.column("workload", Align::Left);
+    }
+    for title in ["requests/s", "bytes/s", "response", "95 %"] {
+        table = table.column(title, Align::Right);
+    }
+    table = table.column("fullest", Align::Left);
+    for run in runs {
+        let report = &run.outcome.report;
+        let fullest = screen::fullest(&run.outcome).map_or_else(String::new, |component| {
+            format!("{} {}", screen::name(component), display(component.utilisation(), "fraction"))
+        });
+        for workload in &report.workloads {
+            let elapsed_s = report.elapsed_s();
+            let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| display(ns / 1e9, "s"));
+            let mut cells = vec![run.value.clone()];
+            if several {
+                cells.push(workload.name.clone());
+            }
+            cells.push(digits(workload.counts.requests() as f64 / elapsed_s));
+            cells.push(display(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"));
+            cells.push(time(workload.responses.mean()));
+            cells.push(time(workload.responses.quantile(0.95)));
+            cells.push(fullest.clone());
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// The sentence on each run, for a page.
+pub fn words(run: &Run) -> String {
+    screen::bottleneck_words(&run.outcome)
+}

@@ -1,0 +1,229 @@
+//! `simulate SYSTEM.toml`: a described system under its workloads.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use diskwright_base::Note;
+use diskwright_datastore::{Writer, WriterOptions};
+use diskwright_simulator::load::Recorded;
+use diskwright_simulator::run::{Report, Simulation};
+use diskwright_simulator::samples::{EPOCH_NS, Samples};
+use diskwright_simulator::system::System;
+use diskwright_simulator::system::read::{Files, Setting, read_with};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Pictures, answer, pictures, screen, sweep, text};
+use crate::commands::{Failure, output};
+
+/// How a system is run.
+#[derive(Args)]
+#[command(next_help_heading = "System")]
+pub struct Running {
+    /// Seed of all chance, in the place of the description's
+    #[arg(long, value_name = "N", requires = "system")]
+    seed: Option<u64>,
+    /// Time that is counted (30s), in the place of the description's
+    #[arg(long, value_name = "TIME", requires = "system")]
+    duration: Option<String>,
+    /// A value in the place of what the description says: workload.users=16, data.stripe_unit=128KB
+    /// (repeatable)
+    #[arg(long, value_name = "PART.KEY=VALUE", requires = "system")]
+    set: Vec<String>,
+    /// One run for each of several values: workload.size=4KB,64KB
+    #[arg(long, value_name = "PART.KEY=V1,V2,...", requires = "system", conflicts_with_all = ["users", "out"])]
+    sweep: Option<String>,
+    /// One run for each of several numbers of users: 1,2,4,8
+    #[arg(long, value_name = "N1,N2,...", requires = "system", conflicts_with = "out")]
+    users: Option<String>,
+    /// Append the samples to a log, for `why`, `show` and `report`
+    #[arg(long, value_name = "DIR", requires = "system")]
+    out: Option<PathBuf>,
+}
+
+/// A run and what came out.
+pub struct Outcome {
+    /// What was run.
+    pub system: System,
+    /// Remarks on its description.
+    pub notes: Vec<String>,
+    /// The whole of it.
+    pub report: Report,
+    /// Each interval, as far as it is drawn.
+    pub course: Vec<Moment>,
+}
+
+/// An interval of a run.
+pub struct Moment {
+    /// Its end since the beginning of the simulation, s.
+    pub at_s: f64,
+    /// Share at work of each component.
+    pub utilisations: Vec<f64>,
+}
+
+/// Intervals that are kept for charts; of longer runs every second, fourth, … one.
+const MOST_MOMENTS: usize = 512;
+
+/// Runs the command.
+pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -> Result<(), Failure> {
+    let settings = settings(running)?;
+    if let Some((key, values)) = swept(running)? {
+        return sweep::run(path, &settings, &key, &values, pictures, as_json);
+    }
+    let (system, notes) = describe(path, &settings)?;
+    let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
+    let mut log = running.out.as_deref().map(|dir| Log::open(dir, &system)).transpose()?;
+    let outcome = simulate(system, notes, |report| {
+        bar.set_position(report.to / 1_000_000_000);
+        log.as_mut().map_or(Ok(()), |log| log.add(report))
+    });
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    if let Some(log) = log {
+        log.writer.close()?;
+    }
+    if pictures.are_asked() {
+        let charts = pictures::of_run(&outcome);
+        let sheet = || pictures::sheet(&outcome, charts.clone());
+        pictures.write(&outcome.system.name, &charts, sheet)?;
+    }
+    if as_json {
+        return output::json(&answer::document(&outcome));
+    }
+    for note in &outcome.notes {
+        eprintln!("note: {note}");
+    }
+    output::text(&screen::draw(&outcome, &output::style()))
+}
+
+/// What options say in the place of the description.
+fn settings(running: &Running) -> Result<Vec<Setting>, Failure> {
+    let mut settings = Vec::new();
+    for text in &running.set {
+        let wrong = || Failure::Usage(format!("--set `{text}`: write a part, its key and a value: workload.users=16"));
+        settings.push(Setting::parse(text).ok_or_else(wrong)?);
+    }
+    let mut watch = |key: &str, value: String| settings.push(Setting { key: format!("watch.{key}"), value });
+    if let Some(seed) = running.seed {
+        watch("seed", seed.to_string());
+    }
+    if let Some(duration) = &running.duration {
+        watch("duration", duration.clone());
+    }
+    Ok(settings)
+}
+
+/// The key of a sweep and its values.
+fn swept(running: &Running) -> Result<Option<(String, Vec<String>)>, Failure> {
+    let (option, key, values) = match (&running.sweep, &running.users) {
+        (Some(text), _) => {
+            let wrong = || Failure::Usage(format!("--sweep `{text}`: write workload.users=1,2,4,8"));
+            let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+            ("--sweep", key.trim().to_owned(), values)
+        }
+        (None, Some(values)) => ("--users", "workload.users".to_owned(), values.as_str()),
+        (None, None) => return Ok(None),
+    };
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if key.is_empty() || values.iter().any(String::is_empty) {
+        return Err(Failure::Usage(format!("{option}: a key and values with commas between: workload.users=1,2,4,8")));
+    }
+    Ok(Some((key, values)))
+}
+
+/// Reads a description; other files that it names are looked for beside it.
+pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
+    let name = path.display().to_string();
+    let own = text(path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    let beside = |other: &str| match path.parent() {
+        Some(folder) if Path::new(other).is_relative() => folder.join(other),
+        _ => PathBuf::from(other),
+    };
+    let files = Files { text: &|other| text(&beside(other)), trace: &|other| recorded(&beside(other)) };
+    let found = read_with(&name, &own, settings, &files).map_err(|problems| Failure::Failed(problems.to_string()))?;
+    Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
+}
+
+/// The requests of a trace, and how many were no reads or writes.
+fn recorded(path: &Path) -> Result<(Vec<Recorded>, u64), String> {
+    let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
+    let mut failed = None;
+    let requests = std::iter::from_fn(|| match trace.next()? {
+        Ok(request) => Some(request),
+        Err(error) => {
+            failed = Some(error.to_string());
+            None
+        }
+    });
+    let found = diskwright_simulator::load::TraceSpec::record(requests);
+    failed.map_or(Ok(found), Err)
+}
+
+/// Simulates a system; `each` is told of every interval.
+pub fn simulate(
+    system: System,
+    notes: Vec<String>,
+    mut each: impl FnMut(&Report) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
+    let mut simulation = Simulation::new(&system)?;
+    let mut course = Vec::new();
+    let (mut step, mut seen, mut failed) = (1_usize, 0_usize, None);
+    let report = simulation.run(|report| {
+        if seen.is_multiple_of(step) {
+            let utilisations = report.components.iter().map(|component| component.utilisation()).collect();
+            course.push(Moment { at_s: report.to as f64 / 1e9, utilisations });
+            if course.len() == MOST_MOMENTS {
+                let mut at = 0;
+                course.retain(|_| {
+                    at += 1;
+                    at % 2 == 1
+                });
+                step *= 2;
+            }
+        }
+        seen += 1;
+        if failed.is_none() {
+            failed = each(report).err();
+        }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(Outcome { system, notes, report, course }),
+    }
+}
+
+/// A log of ours that samples go to.
+struct Log {
+    writer: Writer,
+    samples: Samples,
+    row: Vec<f64>,
+}
+
+impl Log {
+    fn open(dir: &Path, system: &System) -> Result<Log, Failure> {
+        let samples = Samples::new(system);
+        let mut writer = Writer::create_or_append(dir, WriterOptions::bulk())?;
+        let begin = EPOCH_NS.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
+        writer.note(&Note::new(begin, Note::SOURCE, "simulation"))?;
+        writer.note(&Note::new(begin, Note::TOPOLOGY, serde_json::to_string(samples.topology())?))?;
+        let first = diskwright_base::Tick { time_ns: begin, elapsed_ns: 0 };
+        let nothing = vec![f64::NAN; samples.schema().series.len()];
+        writer.push(samples.schema(), first, &nothing)?;
+        Ok(Log { writer, samples, row: nothing })
+    }
+
+    fn add(&mut self, report: &Report) -> Result<(), Failure> {
+        let tick = self.samples.row(report, &mut self.row);
+        self.writer.push(self.samples.schema(), tick, &self.row)?;
+        Ok(())
+    }
+}
+
+/// A bar on a terminal's standard error.
+pub fn progress(length: u64, form: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(form) {
+        bar.set_style(style);
+    }
+    bar.set_message("simulating");
+    bar
+}

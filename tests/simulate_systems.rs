@@ -1,0 +1,154 @@
+//! `simulate SYSTEM.toml` on the examples, its contract, and what `why` says of
+//! the logs that simulated servers leave.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn diskwright(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskwright")).args(arguments).output().expect("runs")
+}
+
+fn example(name: &str) -> String {
+    format!("{}/examples/systems/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("systems-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// What a command answers as JSON.
+fn json(arguments: &[&str]) -> Value {
+    let output = diskwright(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
+}
+
+#[test]
+fn every_example_runs_and_keeps_the_contract() {
+    let all = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/systems")).expect("examples");
+    let mut seen = 0;
+    for path in all.map(|entry| entry.expect("readable").path().display().to_string()) {
+        let short = ["--duration", "2s", "--set", "watch.warm_up=1s", "--set", "watch.interval=500ms"];
+        let answer = json(&[&["simulate", path.as_str()], &short[..]].concat());
+        assert_eq!(answer["schema"], "diskwright.simulation/1", "{path}");
+        assert_eq!(number(&answer, "/duration_s"), 2.0, "{path}");
+        for workload in answer["workloads"].as_array().expect("workloads") {
+            let (mean, p99, max) = (
+                number(workload, "/response_s/mean"),
+                number(workload, "/response_s/p99"),
+                number(workload, "/response_s/max"),
+            );
+            assert!(mean > 0.0 && p99 <= max * 1.01 && mean <= max, "{path}: {workload}");
+            let sum = number(workload, "/reads_per_s") + number(workload, "/writes_per_s");
+            assert!((sum - number(workload, "/requests_per_s")).abs() < 1e-6, "{path}");
+        }
+        let components = answer["components"].as_array().expect("components");
+        let most = components.iter().filter_map(|c| c["utilisation"].as_f64()).fold(0.0, f64::max);
+        assert!(
+            components.iter().filter_map(|c| c["utilisation"].as_f64()).all(|u| (0.0..=1.001).contains(&u)),
+            "{path}"
+        );
+        assert!(number(&answer, "/bottleneck/utilisation") >= most - 0.021, "{path}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} examples");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer() {
+    let run = |seed: &str| json(&["simulate", &example("one-drive"), "--seed", seed, "--duration", "3s"]);
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7")["workloads"], run("8")["workloads"]);
+}
+
+#[test]
+fn sweeps_answer_in_the_order_of_their_values() {
+    let folder = folder("sweep");
+    let (svg, html) = (folder.join("a.svg").display().to_string(), folder.join("a.html").display().to_string());
+    let path = example("one-drive");
+    let sweep = ["simulate", path.as_str(), "--users", "1,4,16", "--duration", "5s", "--svg", &svg, "--html", &html];
+    let answer = json(&sweep);
+    assert_eq!(answer["sweep"]["key"], "workload.users");
+    let points = answer["sweep"]["points"].as_array().expect("points");
+    assert_eq!(points.iter().map(|p| p["value"].as_str().unwrap()).collect::<Vec<_>>(), ["1", "4", "16"]);
+    let rates: Vec<f64> = points.iter().map(|p| number(p, "/workloads/0/requests_per_s")).collect();
+    assert!(rates[0] < rates[1] && rates[1] < rates[2], "a queue lets the arm choose: {rates:?}");
+    for picture in [&svg, &html] {
+        let picture = fs::read_to_string(picture).expect("written");
+        assert!(picture.contains("Response by workload.users") && picture.contains("How full each part is"));
+    }
+    let screen = diskwright(&sweep[..6]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("workload.users") && screen.contains("Requests a second by"), "{screen}");
+    assert!(!screen.contains('\u{1b}'), "colours are for terminals");
+}
+
+#[test]
+fn the_screen_names_the_bottleneck() {
+    let output = diskwright(&["simulate", &example("narrow-channel"), "--duration", "20s"]);
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(screen.contains("bottleneck: channel scsi"), "{screen}");
+    assert!(screen.contains("readers") && screen.contains("drive disk5"), "{screen}");
+}
+
+/// The verdict on a simulated server, from the log that it left.
+fn verdict(name: &str, more: &[&str]) -> Value {
+    let log = folder(name).join("log").display().to_string();
+    let path = example(name);
+    json(&[&["simulate", path.as_str(), "--out", &log, "--duration", "60s"], more].concat());
+    let shown = diskwright(&["show", &log, "--counter", "physical_disk.transfers_per_s", "--as", "csv"]);
+    assert!(shown.status.success() && shown.stdout.len() > 1000, "{}", String::from_utf8_lossy(&shown.stderr));
+    json(&["why", &log])
+}
+
+#[test]
+fn why_diagnoses_simulated_servers() {
+    let cases = [
+        ("raid5-of-three", &[][..], "disk"),
+        ("pio", &[][..], "interrupts"),
+        ("narrow-channel", &[][..], "channel"),
+        // four users who think for seconds leave it idle
+        ("one-drive", &["--set", "workload.think=2s"][..], "none"),
+    ];
+    for (name, more, expected) in cases {
+        let verdict = verdict(name, more);
+        assert_eq!(verdict["bottleneck"], expected, "{name}: {}", verdict["findings"]);
+    }
+}
+
+#[test]
+fn errors_name_file_line_and_what_would_be_right() {
+    let folder = folder("errors");
+    let path = folder.join("bad.toml");
+    fs::write(&path, "[[drive]]\nmodel = \"st32171x\"\n[[workload]]\nuesrs = 4\nsize = 8\n").expect("written");
+    let path = path.display().to_string();
+    let output = diskwright(&["simulate", &path]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in
+        ["bad.toml:2: ", "did you mean `st32171", "bad.toml:4: ", "did you mean `users`?", "bad.toml:5: ", "\"64KB\""]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let usage: [&[&str]; 4] = [
+        &["simulate"],
+        &["simulate", &path, "--replay", "x", "--drive", "y"],
+        &["simulate", &path, "--users", "1,,2"],
+        &["simulate", &path, "--set", "users"],
+    ];
+    for arguments in usage {
+        assert_eq!(diskwright(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
