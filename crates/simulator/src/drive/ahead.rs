@@ -3,7 +3,7 @@
 //! comes, up to that moment.
 
 use super::geometry::Geometry;
-use super::mechanism::{Arm, Stream};
+use super::mechanism::Stream;
 use super::serve::State;
 use super::spec::ReadAhead;
 use super::{Model, Place};
@@ -66,12 +66,13 @@ impl State {
     ) {
         let mechanism = &model.mechanism;
         while next < limit && at < now {
-            let run = mechanism.geometry.run(next, (limit - next).min(u64::from(u32::MAX)) as u32);
-            let start = mechanism.begins(at, self.arm, &run.place);
+            let most = (limit - next).min(u64::from(u32::MAX)) as u32;
+            let run = mechanism.geometry.run_known(&mut self.arm.track, next, most);
+            let start = mechanism.begins(at, &self.arm, &run.place);
             if start >= now && next >= must {
                 break;
             }
-            self.arm = Arm { cylinder: run.place.cylinder, head: run.place.head };
+            self.arm.goes_to(&run.place);
             let span = mechanism.span(&run.place, run.sectors);
             let passed = now.saturating_sub(start);
             if passed >= span {
@@ -117,7 +118,7 @@ impl State {
         if model.cache.stops_in_sector || at >= now {
             return now;
         }
-        let place = mechanism.geometry.place(next);
+        let place = mechanism.geometry.run_known(&mut self.arm.track, next, 1).place;
         let sector_end = at + mechanism.span(&place, 1);
         let there = place.head == self.arm.head && place.cylinder == self.arm.cylinder;
         if there { now.max(sector_end) } else { now }

@@ -40,6 +40,15 @@ pub struct Run {
     pub sectors: u32,
 }
 
+/// The rest of a track from some block on, where it has no holes: what is asked
+/// of it next is reckoned without a division. Empty where nothing is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    first: u64,
+    blocks: u32,
+    place: Place,
+}
+
 /// One zone, ready for use.
 #[derive(Clone, Debug)]
 struct Zone {
@@ -183,6 +192,26 @@ impl Geometry {
             end = last(blocks);
         }
         Run { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
+    }
+
+    /// The same as [`Geometry::run`], quicker on a track that is known; learns the track.
+    #[inline]
+    pub(super) fn run_known(&self, known: &mut Known, first: u64, most: u32) -> Run {
+        let most = most.max(1);
+        let mut ahead = first.wrapping_sub(known.first);
+        if ahead >= u64::from(known.blocks) {
+            let whole = self.run(first, u32::MAX);
+            if whole.sectors != whole.blocks || first >= self.blocks() {
+                return if whole.blocks <= most { whole } else { self.run(first, most) };
+            }
+            *known = Known { first, blocks: whole.blocks, place: whole.place };
+            ahead = 0;
+        }
+        let blocks = u64::from(most).min(u64::from(known.blocks) - ahead) as u32;
+        let mut place = known.place;
+        place.sector += ahead as u32;
+        place.angle = place.angle.wrapping_add(self.zones[place.zone as usize].width.wrapping_mul(ahead));
+        Run { place, blocks, sectors: blocks }
     }
 
     /// Position of the zone of a block that exists.
@@ -380,4 +409,46 @@ fn among_usable(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> 
         Some(slip / region * usable + within)
     };
     slips.iter().filter_map(position).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Dice;
+
+    use super::*;
+
+    #[test]
+    fn a_known_track_tells_the_same() {
+        let load = |name: &str| {
+            let path = format!("{}/tests/drives/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))
+        };
+        let text = load("disk7200.diskspecs").expect("one of our own files");
+        let mut drive = crate::diskspecs::read("disk7200.diskspecs", &text, &load).expect("a drive");
+        let mut dice = Dice::new(3, 0);
+        for holes in [false, true] {
+            if holes {
+                for zone in &mut drive.spec.zones {
+                    zone.slips = (0..200).map(|_| dice.below(20_000)).collect();
+                    zone.defects = (0..50).map(|_| (dice.below(20_000), dice.below(20_000))).collect();
+                }
+            }
+            let geometry = Geometry::new(&drive.spec).expect("a possible map");
+            let mut known = Known::default();
+            for _ in 0..2000 {
+                let zone = &geometry.zones[dice.below(geometry.zones.len() as u64) as usize];
+                let mut first = zone.first + dice.below((zone.end - zone.first).min(20_000));
+                for _ in 0..dice.below(6) {
+                    let most = dice.below(300) as u32;
+                    let run = geometry.run(first, most);
+                    assert_eq!(geometry.run_known(&mut known, first, most), run, "{most} from {first}");
+                    first += u64::from(run.blocks) / (1 + dice.below(2));
+                }
+            }
+            for most in [1, 9] {
+                let beyond = geometry.blocks() + 5;
+                assert_eq!(geometry.run_known(&mut known, beyond, most), geometry.run(beyond, most));
+            }
+        }
+    }
 }

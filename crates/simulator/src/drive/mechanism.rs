@@ -2,7 +2,7 @@
 //! and how long a transfer between disk and buffer takes.
 
 use super::SpecError;
-use super::geometry::{Angle, Geometry, Place};
+use super::geometry::{Angle, Geometry, Known, Place};
 use super::spec::{Access, Spec};
 use crate::Ns;
 
@@ -34,6 +34,15 @@ pub(super) struct Mechanism {
 pub(super) struct Arm {
     pub cylinder: u32,
     pub head: u32,
+    /// What is known of the track under it.
+    pub track: Known,
+}
+
+impl Arm {
+    #[inline]
+    pub fn goes_to(&mut self, place: &Place) {
+        (self.cylinder, self.head) = (place.cylinder, place.head);
+    }
 }
 
 /// A transfer between disk and buffer.
@@ -90,12 +99,12 @@ impl Mechanism {
 
     /// Time of the arm and of switching heads, from where a place is.
     pub fn travel_between(&self, from: &Place, to: &Place, write: bool) -> Ns {
-        self.travel(Arm { cylinder: from.cylinder, head: from.head }, to, write)
+        self.travel(&Arm { cylinder: from.cylinder, head: from.head, ..Arm::default() }, to, write)
     }
 
     /// Time of the arm and of switching heads.
     #[inline]
-    pub fn travel(&self, from: Arm, to: &Place, write: bool) -> Ns {
+    pub fn travel(&self, from: &Arm, to: &Place, write: bool) -> Ns {
         let distance = from.cylinder.abs_diff(to.cylinder);
         let last = self.seeks.len() - 1;
         let mut time = Ns::from(self.seeks[(distance as usize).min(last)]);
@@ -133,7 +142,7 @@ impl Mechanism {
 
     /// When the sectors of a place begin to pass, if the arm sets out now.
     #[inline]
-    pub fn begins(&self, now: Ns, arm: Arm, place: &Place) -> Ns {
+    pub fn begins(&self, now: Ns, arm: &Arm, place: &Place) -> Ns {
         if let Access::Constant(time) = self.access {
             return now + time;
         }
@@ -161,7 +170,7 @@ impl Mechanism {
 
     /// Time until a transfer at a place could begin, if the arm set out now.
     #[inline]
-    pub fn positioning(&self, now: Ns, arm: Arm, place: &Place, write: bool) -> Ns {
+    pub fn positioning(&self, now: Ns, arm: &Arm, place: &Place, write: bool) -> Ns {
         if let Access::Constant(time) = self.access {
             return time;
         }
@@ -175,7 +184,7 @@ impl Mechanism {
         let mut passage = Passage { end: now, ..Passage::default() };
         let mut done = 0;
         while done < stream.blocks {
-            let run = self.geometry.run(first + u64::from(done), stream.blocks - done);
+            let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);
             let place = &run.place;
             self.approach(&mut passage, arm, place, false);
             let arrived = passage.end;
@@ -205,9 +214,9 @@ impl Mechanism {
     fn approach(&self, passage: &mut Passage, arm: &mut Arm, place: &Place, write: bool) {
         let travel = match self.access {
             Access::Constant(time) => time,
-            _ => self.travel(*arm, place, write),
+            _ => self.travel(arm, place, write),
         };
-        *arm = Arm { cylinder: place.cylinder, head: place.head };
+        arm.goes_to(place);
         passage.seek += travel;
         passage.end += travel;
     }
@@ -231,7 +240,7 @@ impl Mechanism {
         let mut passage = Passage { end: now, ..Passage::default() };
         let mut done = 0;
         while done < stream.blocks {
-            let run = self.geometry.run(first + u64::from(done), stream.blocks - done);
+            let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);
             let place = &run.place;
             let before = passage.end;
             self.approach(&mut passage, arm, place, true);

@@ -84,7 +84,7 @@ impl State {
             _ => now,
         };
         let free = begin + command;
-        free - now + model.mechanism.positioning(free, self.arm, place, io.write)
+        free - now + model.mechanism.positioning(free, &self.arm, place, io.write)
     }
 
     /// True for a write that goes on where the one that is just being written ends.
