@@ -263,7 +263,7 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
 #[test]
 fn nothing_is_lost_stale_or_answered_twice() {
     let mut sum = CacheCounters::default();
-    for seed in 0..150 {
+    for seed in 0..100 {
         let (_, counters) = run(seed, 300);
         sum.reads_joined += counters.reads_joined;
         sum.reads_part += counters.reads_part;
@@ -274,7 +274,7 @@ fn nothing_is_lost_stale_or_answered_twice() {
     }
     // the runs came through all of it
     let least = sum.reads_joined.min(sum.reads_part).min(sum.writes_waited).min(sum.blocks_overwritten);
-    assert!(least.min(sum.pages_merged).min(sum.blocks_ahead_used) > 1000, "{sum:?}");
+    assert!(least.min(sum.pages_merged).min(sum.blocks_ahead_used) > 700, "{sum:?}");
 }
 
 #[test]

@@ -122,7 +122,10 @@ impl Simulation {
     }
 
     fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&Report)>) -> Report {
-        self.run_until(self.watch.warm_up);
+        // without warming up, what happens at moment 0 counts
+        if self.watch.warm_up > 0 {
+            self.run_until(self.watch.warm_up);
+        }
         self.forget();
         let from = self.moment();
         let end = self.watch.warm_up.saturating_add(self.watch.duration);
