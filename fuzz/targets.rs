@@ -102,6 +102,18 @@ pub fn system_descriptions(data: &[u8]) {
     let _ = read("fuzz.toml", &text, &settings[..data.len() % 2], &|_| Ok(String::new()));
 }
 
+/// Any text as a file of drives; what is read serves a few requests.
+pub fn drive_catalogue(data: &[u8]) {
+    use diskwright_simulator::catalogue::{self, measure};
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for entry in catalogue::read("fuzz.toml", text).unwrap_or_default().iter().take(4) {
+        let Ok(device) = entry.device() else { continue };
+        for ask in measure::Ask::ALL {
+            let _ = measure::measure(&device, ask, 8, 4, 20);
+        }
+    }
+}
+
 /// Any bytes as a log of one foreign format, whatever they begin with. Options
 /// that a log might need are given, so that reading goes on.
 #[allow(dead_code, reason = "the formats bring their targets one by one")]

@@ -262,7 +262,7 @@ fn counters_are_explained_by_any_of_their_names() {
 
 #[test]
 fn every_registry_is_listed() {
-    for what in ["counters", "rules", "packs", "sources", "formats", "levels"] {
+    for what in ["counters", "rules", "packs", "sources", "formats", "levels", "drives"] {
         let listed = json(&diskwright(&["list", what, "--json"]));
         assert_eq!(listed["schema"], "diskwright.list/1");
         assert!(listed["entries"].as_array().is_some_and(|e| !e.is_empty()), "{what}");

@@ -114,6 +114,19 @@ fn probe_scripts_take_anything() {
 }
 
 #[test]
+fn files_of_drives_take_anything() {
+    let drive = |file: &str, number: usize| {
+        let (_, text) = diskwright_simulator::catalogue::FILES.iter().find(|(name, _)| *name == file).expect("a file");
+        let (at, _) = text.match_indices("[[drive]]").nth(number).expect("so many drives");
+        let rest = &text[at..];
+        let end = rest[2..].find("[[drive]]").map_or(rest.len(), |end| end + 2);
+        rest[..end].as_bytes().to_vec()
+    };
+    let seeds = [("disks.toml", 1), ("ssds.toml", 0), ("cloud.toml", 0), ("plain.toml", 2)];
+    run(targets::drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
+}
+
+#[test]
 fn drive_files_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulator/tests/drives");
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");

@@ -1,4 +1,4 @@
-//! `explain NAME`: a counter by any of its names, a rule, a pack, a suite of `probe`.
+//! `explain NAME`: a counter by any of its names, a rule, a pack, a suite of `probe`, a drive.
 
 use clap::Args;
 use diskwright_base::units;
@@ -6,14 +6,16 @@ use diskwright_base::{Catalogue, Counter};
 use diskwright_diagnosis::{Pack, Rule, packs};
 use diskwright_probe::suites::{Suite, Time, Writes, suite, usual_plan};
 use diskwright_report::{Style, explain};
+use diskwright_simulator::catalogue::Entry;
 use serde_json::{Value, json};
 
-use super::{Failure, output};
+use super::{Failure, drives, output};
 
 /// Arguments of `explain`.
 #[derive(Args)]
 pub struct Arguments {
-    /// A counter by its id or by the name that NT, sysstat, Prometheus or the kernel gives it; a rule, pack or suite
+    /// A counter by its id or by the name that NT, sysstat, Prometheus or the kernel gives it; a rule, pack, suite
+    /// or drive
     #[arg(required = true)]
     name: Vec<String>,
     /// Print JSON
@@ -30,9 +32,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rules: Vec<(&Pack, &Rule)> =
         all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r))).filter(|(p, r)| of_pack(p, r)).collect();
     let suites: Vec<&Suite> = suite(&name).into_iter().collect();
-    if counters.is_empty() && rules.is_empty() && found_packs.is_empty() && suites.is_empty() {
-        let hint = "`diskwright list counters`, `list rules` and `list suites` print all names";
-        return Err(Failure::Failed(format!("`{name}` is no counter, rule, pack or suite known here; {hint}")));
+    let drives: Vec<&Entry> = diskwright_simulator::catalogue::find(&name).into_iter().collect();
+    let none = counters.is_empty() && rules.is_empty() && found_packs.is_empty() && suites.is_empty();
+    if none && drives.is_empty() {
+        let hint = "`diskwright list counters`, `list rules`, `list suites` and `list drives` print all names";
+        return Err(Failure::Failed(format!("`{name}` is no counter, rule, pack, suite or drive known here; {hint}")));
     }
     if arguments.json {
         return output::json(&json!({
@@ -42,6 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "rules": rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
             "packs": found_packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
             "suites": suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
+            "drives": drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
         }));
     }
     let style = output::style();
@@ -49,6 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     parts.extend(rules.iter().map(|(p, r)| diskwright_report::explain::rule(p, r, &style)));
     parts.extend(found_packs.iter().map(|p| diskwright_report::explain::pack(p, &style)));
     parts.extend(suites.iter().map(|s| suite_page(s, &style)));
+    for drive in drives {
+        parts.push(drives::page(drive, &style)?);
+    }
     output::text(&parts.join("\n"))
 }
 

@@ -37,6 +37,8 @@ enum What {
     Suites,
     /// RAID levels: members, capacity, failures survived, what writes cost
     Levels,
+    /// Drives that the simulator knows: disks since 1990, SSDs, cloud volumes
+    Drives,
     /// Published measurements that the simulator is held against
     Experiments,
     /// What `probe` measured this machine's devices to do at most
@@ -56,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Formats => formats(),
         What::Suites => suites(),
         What::Levels => levels(),
+        What::Drives => super::drives::listing(),
         What::Experiments => super::experiments::listing()?,
         What::Ceilings => super::ceilings::listing(),
     };

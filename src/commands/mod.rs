@@ -9,6 +9,7 @@ mod ceilings;
 mod columns;
 mod compare;
 mod compare_results;
+mod drives;
 mod experiments;
 mod explain;
 mod export;

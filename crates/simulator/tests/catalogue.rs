@@ -84,3 +84,154 @@ fn table() {
         eprintln!("{:24} {} ({:.2} s)", entry.id, line.join(" | "), started.elapsed().as_secs_f64());
     }
 }
+
+/// Every value of a built-in drive has one source, and no source is of a value that is not there.
+#[test]
+fn every_value_has_a_source() {
+    for (file, text) in FILES {
+        let whole: toml::Table = text.parse().unwrap_or_else(|e| panic!("{file}: {e}"));
+        let drives = whole["drive"].as_array().expect("drives");
+        for drive in drives {
+            let id = drive["id"].as_str().expect("an id");
+            let kind = ["mechanical", "flash", "volume", "plain"].into_iter().find_map(|kind| drive.get(kind));
+            let mut keys: Vec<&str> =
+                kind.and_then(|k| k.as_table()).expect("a kind").keys().map(String::as_str).collect();
+            keys.push("capacity_gb");
+            keys.sort_unstable();
+            let entry = catalogue::find(id).expect(id);
+            let mut sourced: Vec<&str> = entry.sources.iter().map(|(key, _)| key.as_str()).collect();
+            sourced.sort_unstable();
+            assert_eq!(keys, sourced, "{id}");
+            assert!(entry.sources.iter().all(|(_, source)| !source.trim().is_empty()), "{id}");
+        }
+    }
+}
+
+#[test]
+fn each_decade_and_class_has_its_drives() {
+    use diskwright_simulator::catalogue::Class;
+    let count = |fits: &dyn Fn(&catalogue::Entry) -> bool| catalogue::all().iter().filter(|e| fits(e)).count();
+    for decade in [1990, 2000, 2010, 2020] {
+        let disks = count(&|e| e.class == Class::Hdd && (decade..decade + 10).contains(&e.year));
+        assert!(disks >= 3, "{disks} disks of the {decade}s");
+    }
+    for (class, least) in
+        [(Class::SataSsd, 3), (Class::SasSsd, 2), (Class::NvmeSsd, 6), (Class::Cloud, 15), (Class::Plain, 3)]
+    {
+        assert!(count(&|e| e.class == class) >= least, "{}", class.name());
+    }
+    for id in
+        ["st32171n", "st32171w", "st32272n", "hp97560", "compaq-9gb", "aws-gp2-100", "azure-p50", "gcp-pd-ssd-500"]
+    {
+        assert!(catalogue::find(id).is_some(), "{id}");
+    }
+}
+
+/// One entry that is right, for the broken ones.
+const RIGHT: &str = r#"
+[[drive]]
+id = "mine"
+name = "Mine"
+vendor = "me"
+year = 2026
+class = "hdd"
+capacity_gb = 1000
+interface = "SATA"
+source = "its label"
+
+[drive.mechanical]
+rpm = 7200
+heads = 4
+zones = 8
+sustained_mb_s = [200, 100]
+seek_ms = [0.5, 8.5, 16]
+head_switch_ms = 1.0
+write_settle_ms = 0.5
+command_ms = 0.2
+cache_kb = 65536
+segments = 32
+read_ahead = true
+write_cache = true
+interface_mb_s = 600
+queue = 32
+policy = "shortest-positioning"
+"#;
+
+#[test]
+fn wrong_files_are_told_with_line_and_remedy() {
+    let one = catalogue::read("my.toml", RIGHT).expect("right");
+    assert_eq!((one.len(), one[0].line), (1, 2));
+    let instead = |from: &str, to: &str| RIGHT.replacen(from, to, 1);
+    let cases: Vec<(String, &str)> = vec![
+        ("[[drive]\n".into(), "my.toml:1: "),
+        (instead("rpm = 7200", "rmp = 7200"), "my.toml:13: drive mine: unknown field `rmp`, expected one of `rpm`"),
+        (instead("rpm = 7200\n", ""), "my.toml:12: drive mine: missing field `rpm`"),
+        (instead("rpm = 7200", "rpm = \"fast\""), "my.toml:13: drive mine: invalid type"),
+        (instead("rpm = 7200", "rpm = 7"), "my.toml:2: drive mine: rpm: 7 where 60 to 100,000"),
+        (
+            instead("class = \"hdd\"", "class = \"hd\""),
+            "my.toml:7: drive mine: unknown variant `hd`, expected one of `hdd`",
+        ),
+        (instead("capacity_gb = 1000", "capacity_gb = -1"), "capacity_gb: -1 where"),
+        (instead("year = 2026", "year = 26"), "year: 26 where 1950 to 2100"),
+        (instead("\"mine\"", "\"My Drive\""), "id: `My Drive`, where small letters"),
+        (instead("[drive.mechanical]", "[drive.tape]"), "unknown field `tape`, expected one of"),
+        (
+            instead("seek_ms = [0.5, 8.5, 16]", "seek_ms = [0.5, 18.5, 16]"),
+            "drive mine: seek: 0.5, 18.5 and 16 ms, where they rise",
+        ),
+        (instead("seek_ms = [0.5, 8.5, 16]\n", ""), "one of `seek_ms` and `seek_curve`"),
+        (
+            instead("sustained_mb_s", "sectors = [100, 50]\nsustained_mb_s"),
+            "one of `sectors`, `media_mb_s` and `sustained_mb_s`",
+        ),
+        (instead("\"shortest-positioning\"", "\"sptf\""), "policy: `sptf`, where first-come, elevator"),
+        (format!("{RIGHT}{RIGHT}"), "my.toml:29: drive mine: the id is that of line 2 too"),
+        (
+            format!("{RIGHT}[drive.plain]\nservers = 1\nservice = {{ constant_us = 1 }}\n"),
+            "more than one of mechanical",
+        ),
+        (RIGHT.split("[drive.mechanical]").next().unwrap_or_default().into(), "what is it? One of [drive.mechanical]"),
+        (format!("{RIGHT}[drive.sources]\n\"a\" = [\"rpm\"]\n\"b\" = [\"rpm\"]\n"), "sources: `rpm` has two sources"),
+        (
+            instead(
+                "source = ",
+                "checks = [{ ask = \"random_read\", kb = 4, depth = 0, iops = [1, 2], printed = \"\" }]\nsource = ",
+            ),
+            "a depth of 0 where 1 to 4096",
+        ),
+    ];
+    for (text, says) in cases {
+        let found = catalogue::read("my.toml", &text).map(|e| e.len()).expect_err(says).to_string();
+        assert!(found.contains(says), "{found}\nshould say: {says}");
+    }
+}
+
+#[test]
+fn times_are_told_in_one_way_each() {
+    let spread = |told: &str| {
+        let plain = format!("[drive.plain]\nservers = 1\nservice = {told}\n");
+        let text = format!("{}{plain}", RIGHT.split("[drive.mechanical]").next().unwrap_or_default());
+        catalogue::read("my.toml", &text).map(|_| ()).map_err(|e| e.to_string())
+    };
+    for right in [
+        "{ constant_us = 5 }",
+        "{ median_us = 5, sigma = 0.2 }",
+        "{ quantiles_us = [[0, 1], [0.5, 2], [1, 9]] }",
+        "{ erlang_us = 5, stages = 3 }",
+        "{ uniform_us = [1, 2] }",
+    ] {
+        assert_eq!(spread(right), Ok(()), "{right}");
+    }
+    for wrong in [
+        "{ }",
+        "{ constant_us = 5, exponential_us = 5 }",
+        "{ median_us = 5 }",
+        "{ erlang_us = 5 }",
+        "{ constant_us = -1 }",
+        "{ constant_us = 5, sigma = 1 }",
+        "{ quantiles_us = [[0, 1]] }",
+    ] {
+        assert!(spread(wrong).is_err(), "{wrong}");
+    }
+}

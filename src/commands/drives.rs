@@ -1,0 +1,155 @@
+//! `list drives` and `explain DRIVE`: the catalogue of drives, what is printed
+//! of each, and what the simulator makes of it.
+
+use diskwright_base::units::{digits, display};
+use diskwright_report::{Align, Style, Table, explain};
+use diskwright_simulator::catalogue::measure::{Ask, Check, Measured, measure};
+use diskwright_simulator::catalogue::{Entry, all};
+use diskwright_simulator::device::Device;
+use serde_json::{Value, json};
+
+use super::Failure;
+
+/// Requests of a simulated figure: quick, and steady to a percent or two.
+const REQUESTS: u32 = 20_000;
+/// Random writes to an SSD: its buffer must be full many times before the flash behind it shows.
+const WRITES: u32 = 300_000;
+
+/// `list drives`.
+pub fn listing() -> (&'static str, Vec<Value>, Table) {
+    let mut table = Table::new().text("drive").column("year", Align::Right).text("class").column("holds", Align::Right);
+    table = table.text("interface").text("name");
+    for entry in all() {
+        table.row([
+            entry.id.clone(),
+            entry.year.to_string(),
+            entry.class.name().to_owned(),
+            decimal(entry.capacity as f64, ""),
+            entry.interface.clone(),
+            entry.name.clone(),
+        ]);
+    }
+    ("drives", all().iter().map(entry_json).collect(), table)
+}
+
+/// What is printed of a drive, as JSON.
+pub fn entry_json(entry: &Entry) -> Value {
+    let sources: serde_json::Map<String, Value> =
+        entry.sources.iter().map(|(key, source)| (key.clone(), json!(source))).collect();
+    json!({
+        "id": entry.id,
+        "name": entry.name,
+        "vendor": entry.vendor,
+        "year": entry.year,
+        "class": entry.class,
+        "capacity_bytes": entry.capacity,
+        "interface": entry.interface,
+        "source": entry.source,
+        "sources": sources,
+        "notes": entry.notes,
+    })
+}
+
+/// One thing that was asked of the simulated drive.
+struct Figure {
+    ask: Ask,
+    kb: u32,
+    depth: u32,
+    found: Measured,
+}
+
+/// Bytes in decimal units, as drives are sold: `4.35 GB`.
+fn decimal(bytes: f64, per: &str) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
+    match units.into_iter().find(|(size, _)| bytes >= *size) {
+        Some((size, unit)) => format!("{} {unit}{per}", digits(bytes / size)),
+        None => format!("{} B{per}", digits(bytes)),
+    }
+}
+
+/// The same questions for each drive: one request at a time, and a queue.
+fn figures(device: &Device) -> Vec<Figure> {
+    let deep = device.slots().clamp(1, if matches!(device, Device::Mechanical(_)) { 16 } else { 32 });
+    let mut all = Vec::new();
+    for ask in Ask::ALL {
+        let kb = if matches!(ask, Ask::RandomRead | Ask::RandomWrite) { 4 } else { 128 };
+        for depth in if deep > 1 { vec![1, deep] } else { vec![1] } {
+            let found = measure(device, ask, kb * 2, depth, requests(device, ask));
+            all.push(Figure { ask, kb, depth, found });
+        }
+    }
+    all
+}
+
+fn requests(device: &Device, ask: Ask) -> u32 {
+    match device {
+        Device::Flash(_) if ask == Ask::RandomWrite => WRITES,
+        Device::Volume(_) => 5 * REQUESTS,
+        _ => REQUESTS,
+    }
+}
+
+fn check(device: &Device, check: &Check) -> (f64, bool) {
+    check.run(device, requests(device, check.ask))
+}
+
+/// A drive and what the simulator makes of it, as JSON.
+pub fn drive_json(entry: &Entry) -> Result<Value, Failure> {
+    let device = entry.device().map_err(Failure::Failed)?;
+    let simulated: Vec<Value> = figures(&device)
+        .into_iter()
+        .map(|f| {
+            json!({ "ask": f.ask, "size_bytes": f.kb * 1024, "depth": f.depth, "requests_per_s": f.found.iops,
+                "bytes_per_s": f.found.bytes_per_s, "mean_s": f.found.mean_s })
+        })
+        .collect();
+    let checks: Vec<Value> = entry
+        .checks
+        .iter()
+        .map(|c| {
+            let (found, holds) = check(&device, c);
+            let unit = if c.iops.is_some() { "requests/s" } else { "MB/s" };
+            json!({ "ask": c.ask, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit, "printed": c.printed,
+                "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
+        })
+        .collect();
+    let mut told = entry_json(entry);
+    told["blocks"] = json!(device.blocks());
+    told["slots"] = json!(device.slots());
+    told["simulated"] = json!(simulated);
+    told["checks"] = json!(checks);
+    Ok(told)
+}
+
+/// A drive for people.
+pub fn page(entry: &Entry, style: &Style) -> Result<String, Failure> {
+    let device = entry.device().map_err(Failure::Failed)?;
+    let mut fields: Vec<(&str, String)> = vec![
+        ("made by", format!("{}, {}", entry.vendor, entry.year)),
+        ("holds", decimal(entry.capacity as f64, "")),
+        ("interface", format!("{}; takes {} at a time", entry.interface, device.slots())),
+    ];
+    for figure in figures(&device) {
+        let Measured { iops, bytes_per_s, mean_s } = figure.found;
+        let many = if figure.depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.depth) };
+        let rate = format!("{}/s, {}, {} each", digits(iops), decimal(bytes_per_s, "/s"), display(mean_s, "s"));
+        fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.ask.name(), figure.kb)));
+    }
+    for one in &entry.checks {
+        let (found, holds) = check(&device, one);
+        let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
+        let word = if holds { "near enough" } else { "not near enough" };
+        let what = format!("{} of {} KB, {} at a time", one.ask.name(), digits(one.kb), one.depth);
+        fields.push(("print says", format!("{} ({what}); simulated {}{unit}, {word}", one.printed, digits(found))));
+    }
+    let mut by_source: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (key, source) in &entry.sources {
+        match by_source.iter_mut().find(|(other, _)| other == source) {
+            Some((_, keys)) => keys.push(key),
+            None => by_source.push((source, vec![key])),
+        }
+    }
+    fields.extend(by_source.into_iter().map(|(source, keys)| ("from", format!("{source}: {}", keys.join(", ")))));
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    Ok(explain::page(&entry.id, &entry.name, &entry.notes, &fields, style))
+}
