@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Lengths, stretch};
+use crate::load::place::{Lengths, room, stretch};
 use crate::load::tally::Operations;
 use crate::load::{Ask, Cause, LoadError, Part, Sizes, Spell};
 
@@ -136,9 +136,7 @@ impl Netbench {
         spec.compute.check("compute")?;
         let data: Data = toml::from_str(include_str!("netbench.toml"))
             .map_err(|error| LoadError::new("netbench.toml", error.to_string()))?;
-        let room = *target_blocks.get(usize::from(spec.target)).ok_or_else(|| {
-            LoadError::new("target", format!("target {} of {}; they count from 0", spec.target, target_blocks.len()))
-        })?;
+        let room = room(spec.target, target_blocks, "target")?;
         let (first, blocks) = stretch(&spec.part, room)?;
         let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE * PAGE;
         let touched = data.touched_pages * PAGE;

@@ -17,10 +17,9 @@ use diskwright_base::Dice;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Places, stretch};
-use crate::load::sort::Region;
+use crate::load::place::Places;
 use crate::load::tally::Operations;
-use crate::load::{Access, Ask, Cause, LoadError, Part, Spell};
+use crate::load::{Access, Ask, Cause, LoadError, Part, Region, Spell};
 
 use dirty::Dirty;
 
@@ -134,15 +133,8 @@ pub struct Oltp {
 impl Oltp {
     pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], dice: Dice) -> Result<Oltp, LoadError> {
         check(spec)?;
-        let room = |region: &Region, item: &str| {
-            let room = target_blocks.get(usize::from(region.target)).ok_or_else(|| {
-                let why = format!("target {} of {}; they count from 0", region.target, target_blocks.len());
-                LoadError::new(item, why)
-            })?;
-            stretch(&region.part, *room)
-        };
-        let (data_first, data_blocks) = room(&spec.data, "data")?;
-        let (log_first, log_blocks) = room(&spec.log, "log")?;
+        let (data_first, data_blocks) = spec.data.stretch(target_blocks, "data")?;
+        let (log_first, log_blocks) = spec.log.stretch(target_blocks, "log")?;
         let pages = data_blocks / PAGE;
         if !(1..=MOST_PAGES).contains(&pages) {
             return Err(LoadError::new("data", format!("{pages} pages of 8 KB; 1 to {MOST_PAGES}")));

@@ -5,7 +5,7 @@ use diskwright_base::Dice;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Lengths, Places, stretch};
+use crate::load::place::{Lengths, Places, room, stretch};
 use crate::load::{Ask, Cause, Class, LoadError, Operations, Spell, Transfer};
 
 /// Most classes of a load and transfers of a class.
@@ -196,10 +196,7 @@ impl Book {
 
 impl Work {
     fn new(transfer: &Transfer, target_blocks: &[u64], users: u32) -> Result<Work, LoadError> {
-        let Some(room) = target_blocks.get(usize::from(transfer.target)) else {
-            let why = format!("target {} of {}; they count from 0", transfer.target, target_blocks.len());
-            return Err(LoadError::new("target", why));
-        };
+        let room = room(transfer.target, target_blocks, "target")?;
         let reads = Lengths::new(&transfer.bytes, "bytes")?;
         let writes = match &transfer.write_bytes {
             Some(sizes) => Lengths::new(sizes, "write_bytes")?,
@@ -226,7 +223,7 @@ impl Work {
             0 => u64::from(reads.least().min(writes.least())),
             blocks => blocks,
         };
-        let stretch = stretch(&transfer.part, *room)?;
+        let stretch = stretch(&transfer.part, room)?;
         let places = Places::new(&transfer.access, stretch, align, longest, users)?;
         let Transfer { target, read_share, parallel, compute, cached, posted, .. } = *transfer;
         Ok(Work { target, places, reads, writes, read_share, total, parallel, compute, cached, posted })

@@ -4,7 +4,7 @@ use diskwright_base::Dice;
 use diskwright_base::zipf::{Zipf, scatter};
 
 use crate::io::BLOCK_BYTES;
-use crate::load::{Access, LoadError, Part, Sizes};
+use crate::load::{Access, LoadError, Part, Region, Sizes};
 
 /// Times of drawing before a normal draw that stays outside is taken at the nearer end.
 const DRAWS: usize = 64;
@@ -14,6 +14,22 @@ const MOST_STREAMS: u32 = 1 << 20;
 
 /// Longest request, bytes.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// Blocks of a target.
+pub(super) fn room(target: u16, target_blocks: &[u64], item: &str) -> Result<u64, LoadError> {
+    target_blocks
+        .get(usize::from(target))
+        .copied()
+        .ok_or_else(|| LoadError::new(item, format!("target {target} of {}; they count from 0", target_blocks.len())))
+}
+
+impl Region {
+    /// First block and number of blocks.
+    pub(super) fn stretch(&self, target_blocks: &[u64], item: &str) -> Result<(u64, u64), LoadError> {
+        stretch(&self.part, room(self.target, target_blocks, item)?)
+            .map_err(|LoadError { because, .. }| LoadError::new(item, because))
+    }
+}
 
 /// First block and number of blocks of a part of a target.
 pub(super) fn stretch(part: &Part, target_blocks: u64) -> Result<(u64, u64), LoadError> {

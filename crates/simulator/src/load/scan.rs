@@ -14,10 +14,8 @@ use diskwright_base::Dice;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::stretch;
-use crate::load::sort::Region;
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError, Part, Spell};
+use crate::load::{Ask, Cause, LoadError, Part, Region, Spell};
 
 const MOST_USERS: u32 = 1 << 16;
 const MOST_WORKERS: u32 = 1 << 15;
@@ -124,11 +122,7 @@ impl Scan {
         let mut files = Vec::new();
         let mut least = u64::MAX;
         for file in &spec.files {
-            let room = *target_blocks.get(usize::from(file.target)).ok_or_else(|| {
-                let why = format!("target {} of {}; they count from 0", file.target, target_blocks.len());
-                LoadError::new("files", why)
-            })?;
-            let (first, blocks) = stretch(&file.part, room)?;
+            let (first, blocks) = file.stretch(target_blocks, "files")?;
             least = least.min(blocks / extent);
             files.push(File { target: file.target, first, out: 0, waiting: VecDeque::new() });
         }

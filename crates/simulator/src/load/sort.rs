@@ -8,7 +8,7 @@ mod plan;
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 use crate::load::tally::Operations;
-use crate::load::{Ask, Cause, LoadError, Part, Span};
+use crate::load::{Ask, Cause, LoadError, Part, Region, Span};
 
 use plan::{Merge, Plan};
 
@@ -16,15 +16,6 @@ use plan::{Merge, Plan};
 const PROCESSOR: u32 = 0;
 const READS: u32 = 1;
 const WRITES: u32 = 2;
-
-/// Where data of a sort lie.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Region {
-    /// Which target.
-    pub target: u16,
-    /// The part of it, from its start on.
-    pub part: Part,
-}
 
 /// A sort.
 #[derive(Clone, Debug, PartialEq)]

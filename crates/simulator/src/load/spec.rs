@@ -200,6 +200,15 @@ impl Default for Transfer {
     }
 }
 
+/// A part of one of the targets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// Which target.
+    pub target: u16,
+    /// The part of it.
+    pub part: Part,
+}
+
 /// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {

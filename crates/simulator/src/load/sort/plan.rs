@@ -2,8 +2,7 @@
 
 use crate::io::BLOCK_BYTES;
 use crate::load::netbench::coprime;
-use crate::load::place::stretch;
-use crate::load::{LoadError, SortSpec};
+use crate::load::{LoadError, Region, SortSpec};
 
 /// Most runs: their places are kept in memory.
 const MOST_RUNS: u64 = 1 << 20;
@@ -51,13 +50,8 @@ impl Plan {
             );
             return Err(LoadError::new("merge_bytes", why));
         }
-        let place = |region: &super::Region, needed: u64, item: &str| {
-            let room = target_blocks.get(usize::from(region.target));
-            let room = *room.ok_or_else(|| {
-                let why = format!("target {} of {}; they count from 0", region.target, target_blocks.len());
-                LoadError::new(item, why)
-            })?;
-            let (first, has) = stretch(&region.part, room)?;
+        let place = |region: &Region, needed: u64, item: &str| {
+            let (first, has) = region.stretch(target_blocks, item)?;
             let why = || LoadError::new(item, format!("{needed} blocks are needed, the part has {has}"));
             if has < needed { Err(why()) } else { Ok(first) }
         };
