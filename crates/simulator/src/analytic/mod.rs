@@ -1,8 +1,217 @@
 //! A system solved in microseconds, where the simulation needs seconds: mean
-//! times of devices in closed form, and mean value analysis over them.
+//! times of devices in closed form, and mean value analysis over them. What is
+//! reckoned how, and how near it comes, is told in `docs/analytic.md`.
 
+mod build;
+mod device;
 mod mechanical;
+mod network;
 mod served;
 
 pub use mechanical::{Asked, mechanical};
 pub use served::{Cost, DEPTHS, Depths, Served, at_depth};
+
+use build::{Builder, Built};
+use network::State;
+
+use crate::array::ArrayError;
+use crate::load::{Batch, LoadSpec, Spell};
+use crate::system::{System, Workload};
+
+/// What of a system the analysis has no answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A cache before the drives.
+    Cache,
+    /// Operations of several requests.
+    Sequence,
+    /// Places that are not anywhere alike.
+    Places,
+    /// Members that are not equal.
+    UnequalMembers,
+    /// Failed members, rebuilding or scrubbing.
+    Degraded,
+    /// Credits that are used up in time.
+    Burst,
+    /// A load that changes with time.
+    Phases,
+    /// Several operations under way for a user, or several that come at one moment.
+    Batches,
+    /// A gate that lets so many requests in at a time.
+    Gate,
+    /// A largest request, which splits others.
+    Split,
+    /// A channel that drives keep for the whole of a request, and share.
+    Channel,
+}
+
+impl Part {
+    /// What it is, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Cache => "a cache",
+            Part::Sequence => "operations of several requests",
+            Part::Places => "places that are not uniform over a share of the target",
+            Part::UnequalMembers => "members that are not equal",
+            Part::Degraded => "failed members, a rebuild or a scrub",
+            Part::Burst => "burst credits",
+            Part::Phases => "phases",
+            Part::Batches => "several operations at a time",
+            Part::Gate => "a limit of requests at a time",
+            Part::Split => "a largest request",
+            Part::Channel => "a channel that is kept by one of several drives for a whole request",
+        }
+    }
+}
+
+/// Why a system is not solved. The simulation may well do it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unsolved {
+    /// A position that is none, or nothing to do.
+    #[error("there is no such {0}")]
+    Missing(&'static str),
+    /// Something that it has no answer to.
+    #[error("`{of}`: {} cannot be solved analytically; simulate it", part.name())]
+    Part {
+        /// Whose.
+        of: String,
+        /// What.
+        part: Part,
+    },
+    /// A kind of workload that it has no answer to.
+    #[error("workload `{of}`: {load} cannot be solved analytically; simulate it")]
+    Load {
+        /// Which workload.
+        of: String,
+        /// What it does.
+        load: &'static str,
+    },
+    /// Not exactly one workload.
+    #[error("{0} workloads, where one can be solved analytically; simulate it")]
+    Workloads(usize),
+    /// An array that cannot be.
+    #[error("array `{0}`: {1}")]
+    Array(String, ArrayError),
+    /// More comes than can be served.
+    #[error("workload `{0}` has no steady state: more comes than the system can serve")]
+    Overload(String),
+}
+
+/// What a system does in the mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The workload.
+    pub workload: String,
+    /// Requests a second.
+    pub throughput_per_s: f64,
+    /// Mean response of a request, s.
+    pub response_s: f64,
+    /// That of reads; NaN where there are none.
+    pub read_response_s: f64,
+    /// That of writes; NaN where there are none.
+    pub write_response_s: f64,
+    /// Share of its capacity that each component uses, by name, where it is used at all.
+    pub utilisations: Vec<(String, f64)>,
+}
+
+impl Solution {
+    /// The component that is used most.
+    pub fn bottleneck(&self) -> Option<&(String, f64)> {
+        self.utilisations.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// How a load presses.
+enum Press {
+    /// So many users with this time between requests, s.
+    Closed(f64, f64),
+    /// So many requests a second.
+    Open(f64),
+}
+
+/// Solves a system with one workload of random requests.
+///
+/// # Errors
+/// Names what cannot be solved.
+pub fn solve(system: &System) -> Result<Solution, Unsolved> {
+    let [workload] = &system.workloads[..] else { return Err(Unsolved::Workloads(system.workloads.len())) };
+    check(system)?;
+    let (press, classes) = press(workload)?;
+    let mut built = Builder::new(system).classes(&workload.targets, classes)?;
+    let mut state = steady(&built, &press, workload)?;
+    if built.devices.iter().any(|devices| devices.writes_programs()) {
+        // programs of what is written stand in the way of reads
+        let Built { network, devices, .. } = &mut built;
+        for devices in devices.iter_mut() {
+            devices.programs(network, state.throughput);
+        }
+        state = steady(&built, &press, workload)?;
+    }
+    let busy = |at: usize| state.centers.get(at).map_or(f64::NAN, |found| found.busy);
+    let names = built.names.iter().flat_map(|(at, names)| names.iter().map(move |name| (name.clone(), busy(*at))));
+    Ok(Solution {
+        workload: workload.name.clone(),
+        throughput_per_s: state.throughput,
+        response_s: state.response,
+        read_response_s: state.responses[0],
+        write_response_s: state.responses[1],
+        utilisations: names.filter(|(_, busy)| *busy > 0.0).collect(),
+    })
+}
+
+fn steady(built: &Built, press: &Press, workload: &Workload) -> Result<State, Unsolved> {
+    match press {
+        Press::Closed(users, think_s) => Ok(built.network.closed(*users, *think_s)),
+        Press::Open(rate) => built.network.open(*rate).ok_or_else(|| Unsolved::Overload(workload.name.clone())),
+    }
+}
+
+/// Looks for parts that have no answer.
+fn check(system: &System) -> Result<(), Unsolved> {
+    let no = |of: &str, part| Err(Unsolved::Part { of: of.to_owned(), part });
+    if system.host.transfer_blocks.is_some() {
+        return no("host", Part::Split);
+    }
+    for controller in &system.controllers {
+        let parts = [
+            (controller.cache.is_some(), Part::Cache),
+            (controller.outstanding.is_some(), Part::Gate),
+            (controller.transfer_blocks.is_some(), Part::Split),
+        ];
+        if let Some((_, part)) = parts.into_iter().find(|(there, _)| *there) {
+            return no(&controller.name, part);
+        }
+    }
+    for (at, channel) in system.channels.iter().enumerate() {
+        let drives: u32 = system.drives.iter().filter(|group| group.channel == Some(at)).map(|group| group.count).sum();
+        if !channel.disconnects && drives > 1 {
+            return no(&channel.name, Part::Channel);
+        }
+    }
+    Ok(())
+}
+
+/// How a workload presses, and the classes of its requests.
+fn press(workload: &Workload) -> Result<(Press, &[crate::load::Class]), Unsolved> {
+    let no = |part| Err(Unsolved::Part { of: workload.name.clone(), part });
+    let other = |load| Err(Unsolved::Load { of: workload.name.clone(), load });
+    match &workload.load {
+        LoadSpec::Closed(spec) if !spec.phases.is_empty() => no(Part::Phases),
+        LoadSpec::Closed(spec) => {
+            // each operation of a user that is under way thinks by itself
+            let users = f64::from(spec.users) * f64::from(spec.outstanding);
+            let think = spec.think.mean_s() + build::compute_s(&spec.classes);
+            Ok((Press::Closed(users, think), &spec.classes))
+        }
+        LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => no(Part::Phases),
+        LoadSpec::Open(spec) if spec.batch != Batch::One || !matches!(spec.gap, Spell::Exponential { .. }) => {
+            no(Part::Batches)
+        }
+        LoadSpec::Open(spec) => Ok((Press::Open(1.0 / spec.gap.mean_s()), &spec.classes)),
+        LoadSpec::Netbench(_) => other("NetBench's mix"),
+        LoadSpec::Scan(_) => other("a scan"),
+        LoadSpec::Oltp(_) => other("transactions"),
+        LoadSpec::Sort(_) => other("an external sort"),
+        LoadSpec::Trace(_) => other("a trace"),
+    }
+}

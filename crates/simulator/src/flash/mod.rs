@@ -13,6 +13,7 @@
 //! one time to program and to read stands for all kinds of pages; no wear, no
 //! retries, no refresh.
 
+mod facts;
 mod reads;
 mod spec;
 mod table;

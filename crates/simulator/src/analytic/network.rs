@@ -1,0 +1,416 @@
+//! Mean value analysis of a network of devices and stations, with requests that
+//! fork and join.
+//!
+//! The frame is Reiser and Lavenberg's: who comes to a center finds it as it is
+//! with one user fewer; so it is worked out for one user, two and so on. What is
+//! added to it, and why, is told in `docs/analytic.md`; the constants there were
+//! fitted on simulations of systems that are not in the grid.
+
+use super::served::{Cost, Depths, Served};
+
+/// Kinds of I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A read.
+    Read,
+    /// A write somewhere.
+    Write,
+    /// A write of what was read just before.
+    Again,
+}
+
+/// What a visit costs a center.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Work {
+    /// What the center says for the kind of I/O and the number that wait.
+    ByDepth,
+    /// So many seconds, with this variance.
+    Fixed(f64, f64),
+}
+
+/// A visit to one of the members of a center.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Visit {
+    pub center: usize,
+    pub work: Work,
+}
+
+/// I/Os that are sent at one moment, each to another member; all are waited
+/// for. A single one for what is not forked.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    pub ios: f64,
+    pub kind: Kind,
+    /// What each goes through.
+    pub visits: Vec<Visit>,
+    /// What each spends nowhere, s.
+    pub delay_s: f64,
+}
+
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Class {
+    /// Share of all requests.
+    pub share: f64,
+    pub write: bool,
+    pub steps: Vec<Step>,
+    /// Members that it uses in all.
+    pub uses: f64,
+}
+
+/// Equal devices or stations, of which each I/O visits one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Center {
+    pub members: f64,
+    /// Servers of each member.
+    pub servers: f64,
+    /// Members that a fork is chosen from: copies, or all.
+    pub group: f64,
+    /// Reads go to so many copies in turn; 1 where they do not.
+    pub in_turn: f64,
+    /// Members serve what they all have in an order of their own.
+    pub reorders: bool,
+    /// What I/Os cost by depth.
+    pub served: Served,
+    /// Work of a write that nobody waits for as long as it can be kept up with, s.
+    pub behind_s: f64,
+}
+
+/// The whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Network {
+    pub centers: Vec<Center>,
+    pub classes: Vec<Class>,
+}
+
+/// Of a center: I/Os at a member that somebody waits for, and the share of time that it is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub queue: f64,
+    pub busy: f64,
+}
+
+/// A steady state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub throughput: f64,
+    pub response: f64,
+    /// Of reads and of writes.
+    pub responses: [f64; 2],
+    pub centers: Vec<Found>,
+}
+
+/// Sums over the I/Os of a request at a center.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    ios: f64,
+    /// Share of a member's I/Os that another member of the fork got too.
+    common: f64,
+    /// Share of a member's I/Os that all members got.
+    all: f64,
+    /// How much less than at random is found, because members are used in turn, I/Os.
+    less: f64,
+    /// How far they are used in turn instead of at random.
+    turns: f64,
+    /// Some of its work goes on when nobody waits for it any more.
+    after: bool,
+}
+
+/// What is met at a center in one round.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    depths: Depths,
+    undisturbed: f64,
+    queue: f64,
+    busy: f64,
+    wait: f64,
+    wait_again: f64,
+    wait_variance: f64,
+    hold: f64,
+}
+
+/// Weight of members used in turn by one request's steps; 1 is that of reads from copies in turn.
+const TURNED: f64 = 0.8;
+/// Square of the wait, in services, that remains where members are used in turn and just suffice.
+const UNEVEN: f64 = 0.0144;
+/// How much of the unevenness of waits reads in turn take away.
+const EVEN: f64 = 0.75;
+
+impl Center {
+    /// A station of so many servers.
+    pub fn station(servers: f64) -> Center {
+        Center { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..Center::default() }
+    }
+
+    fn cost(&self, work: Work, kind: Kind, depths: &Depths, undisturbed: f64) -> Cost {
+        let served = &self.served;
+        match (work, kind) {
+            (Work::Fixed(hold_s, variance_s2), _) => Cost { hold_s, after_s: 0.0, variance_s2 },
+            (_, Kind::Read) => depths.cost(&served.read),
+            (_, Kind::Write) => depths.cost(&served.write),
+            (_, Kind::Again) => {
+                // of two members one waits for the other, and writes later than at once
+                let far = depths.cost(&served.write);
+                let (now, late) = (served.again, served.again_late);
+                let mix =
+                    |now: f64, late: f64, far: f64| undisturbed * (0.5 * now + 0.5 * late) + (1.0 - undisturbed) * far;
+                Cost {
+                    hold_s: mix(now.hold_s, late.hold_s, far.hold_s),
+                    after_s: mix(now.after_s, late.after_s, far.after_s),
+                    variance_s2: mix(0.0, late.variance_s2, far.variance_s2),
+                }
+            }
+        }
+    }
+}
+
+impl Network {
+    /// Everything that visits a center: the class, the step and the visit's work.
+    fn visits(&self, center: usize) -> impl Iterator<Item = (&Class, &Step, Work)> {
+        let steps = self.classes.iter().flat_map(|class| class.steps.iter().map(move |step| (class, step)));
+        steps.flat_map(move |(class, step)| {
+            let here = step.visits.iter().filter(move |visit| visit.center == center);
+            here.map(move |visit| (class, step, visit.work))
+        })
+    }
+
+    fn load(&self, at: usize) -> Load {
+        let center = &self.centers[at];
+        let mut load = Load::default();
+        for (class, step, work) in self.visits(at) {
+            let ios = class.share * step.ios;
+            load.ios += ios;
+            let common = ios * (step.ios - 1.0).max(0.0) / (center.group - 1.0).max(1.0);
+            load.common += common;
+            load.all += common * step.ios / center.members;
+            if work == Work::ByDepth {
+                let served = &center.served;
+                load.after |= step.kind != Kind::Read && served.write[0].after_s + served.again.after_s > 0.0;
+            }
+            if step.kind == Kind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
+                load.less += ios * (center.in_turn - 1.0) / center.members;
+                load.turns += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
+            } else {
+                let elsewhere = (class.uses - step.ios).max(0.0) / center.members;
+                load.less += ios * TURNED * elsewhere;
+                load.turns += ios * elsewhere;
+            }
+        }
+        let ios = load.ios.max(1e-300);
+        load.common /= ios;
+        load.all /= ios;
+        load.less /= ios;
+        load.turns = (load.turns / ios).min(1.0);
+        load
+    }
+
+    /// Time of a member at work that nobody waits for, for each request, s.
+    pub fn behind(&self, at: usize) -> f64 {
+        let center = &self.centers[at];
+        let writes = self.visits(at).filter(|(_, step, _)| step.kind != Kind::Read);
+        writes.map(|(class, step, _)| class.share * step.ios * center.behind_s / center.members).sum()
+    }
+
+    /// Most requests a second that work which nobody waits for allows.
+    fn most(&self) -> f64 {
+        let work = (0..self.centers.len()).map(|at| self.behind(at)).fold(0.0, f64::max);
+        if work > 0.0 { 1.0 / work } else { f64::INFINITY }
+    }
+
+    /// So many users who think so long between requests. Beyond [`EACH`] users not
+    /// every number of them is worked out: between two it is taken as straight.
+    pub fn closed(&self, users: f64, think_s: f64) -> State {
+        const EACH: f64 = 24.0;
+        const STEPS: f64 = 10.0;
+        let loads: Vec<Load> = (0..self.centers.len()).map(|center| self.load(center)).collect();
+        let mut state = State { centers: vec![Found::default(); self.centers.len()], ..State::default() };
+        let most = self.most();
+        let mut present = 0.0;
+        while present < users {
+            let step = if present < EACH { 1.0 } else { (present / STEPS).floor().max(1.0) };
+            let next = (present + step).min(users);
+            let share = (next - present - 1.0) / (next - present).max(1.0);
+            let before = state.centers.clone();
+            state.throughput = state.throughput.max(1e-9);
+            let after = loads.iter().any(|load| load.after);
+            let rounds = if share > 0.0 || after { 8 } else { 2 };
+            for _ in 0..rounds {
+                let seen: Vec<Found> = before
+                    .iter()
+                    .zip(&state.centers)
+                    .map(|(a, b)| Found {
+                        queue: a.queue + (b.queue - a.queue) * share,
+                        busy: a.busy + (b.busy - a.busy) * share,
+                    })
+                    .collect();
+                state = self.round(next, think_s, &seen, &state, &loads, most);
+            }
+            present = next;
+        }
+        state
+    }
+
+    /// Requests that come at a rate, at random. `None` where some part of the
+    /// network cannot keep up.
+    pub fn open(&self, rate: f64) -> Option<State> {
+        const ROUNDS: usize = 200;
+        let loads: Vec<Load> = (0..self.centers.len()).map(|center| self.load(center)).collect();
+        let mut state = State { centers: vec![Found::default(); self.centers.len()], ..State::default() };
+        state.throughput = rate;
+        if rate > self.most() {
+            return None;
+        }
+        for _ in 0..ROUNDS {
+            let seen = state.centers.clone();
+            // so many users that think so long that nothing depends on them
+            let next = self.round(rate * 1e9, 1e9, &seen, &state, &loads, f64::INFINITY);
+            let moved = (next.response - state.response).abs();
+            state = next;
+            if moved <= 1e-9 * state.response {
+                break;
+            }
+        }
+        let keeps_up = state.centers.iter().all(|found| found.busy < 0.9999);
+        (keeps_up && state.response.is_finite()).then_some(state)
+    }
+
+    /// One more look at everything, `seen` being what who comes finds.
+    fn round(&self, n: f64, think_s: f64, seen: &[Found], now: &State, loads: &[Load], most: f64) -> State {
+        let met: Vec<Met> =
+            (0..self.centers.len()).map(|at| self.meet(at, think_s, &seen[at], now, &loads[at])).collect();
+        let mut state = State { centers: vec![Found::default(); met.len()], ..State::default() };
+        let mut shares = [0.0; 2];
+        for class in &self.classes {
+            let mut response = 0.0;
+            for step in &class.steps {
+                response += self.step(step, &met, loads);
+                for visit in &step.visits {
+                    let (center, met) = (&self.centers[visit.center], &met[visit.center]);
+                    let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
+                    let wait = if step.kind == Kind::Again { met.wait_again } else { met.wait };
+                    state.centers[visit.center].queue += class.share * step.ios * (wait + cost.seen_s());
+                }
+            }
+            state.response += class.share * response;
+            state.responses[usize::from(class.write)] += class.share * response;
+            shares[usize::from(class.write)] += class.share;
+        }
+        state.response = state.response.max(n / most - think_s);
+        state.throughput = n / (think_s + state.response);
+        for (at, found) in state.centers.iter_mut().enumerate() {
+            let rate = state.throughput / self.centers[at].members;
+            found.queue *= rate;
+            found.busy = (rate * loads[at].ios * met[at].hold / self.centers[at].servers).min(1.0);
+        }
+        for (response, share) in state.responses.iter_mut().zip(shares) {
+            *response = if share > 0.0 { *response / share } else { f64::NAN };
+        }
+        state
+    }
+
+    /// What is met at a center.
+    fn meet(&self, at: usize, think_s: f64, seen: &Found, now: &State, load: &Load) -> Met {
+        let center = &self.centers[at];
+        // writing again at once, before anything else came between
+        let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
+        // work that nobody waits for any more is everybody's, who comes' too
+        let queue = seen.queue + if load.after { self.alone(at, seen, now.throughput, undisturbed) } else { 0.0 };
+        let spread = queue * (1.0 + queue) * (center.members - 1.0) / (center.members + 1.0);
+        let depths = Depths::of(seen.busy, queue, spread * 0.7 * (1.0 - load.all));
+        let waiting = depths.weighted();
+        let (mut hold, mut square, mut slot) = (0.0, 0.0, 0.0);
+        for (class, step, work) in self.visits(at) {
+            let weight = class.share * step.ios / load.ios;
+            let cost = center.cost(work, step.kind, &depths, undisturbed);
+            hold += weight * cost.hold_s;
+            square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
+            slot += match work {
+                Work::ByDepth => weight * center.cost(work, step.kind, &waiting, undisturbed).hold_s,
+                Work::Fixed(time, _) => weight * time,
+            };
+        }
+        let cv2 = if hold > 0.0 { (square / (hold * hold) - 1.0).max(0.0) } else { 0.0 };
+        // who comes from a think time comes at random; who comes from a member is in step with others
+        let random = think_s / (think_s + now.response.max(hold)).max(1e-12);
+        let rest = (2.0 + cv2) / 3.0 * (1.0 - random) + (1.0 + cv2) / 2.0 * random;
+        let rest = rest + (1.0 - rest) * load.all.powi(3);
+        let busy = seen.busy.min(queue);
+        let ahead = (queue - busy) + busy * rest;
+        let even = (queue - load.less) / 2.0;
+        let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
+        let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
+        // so many servers work side by side (Seidmann, Schweitzer and Shalev-Oren 1987)
+        let side = center.servers.max(1.0);
+        let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
+        let far = center.cost(Work::ByDepth, Kind::Write, &depths, undisturbed).hold_s;
+        Met {
+            depths,
+            undisturbed,
+            queue,
+            busy,
+            wait: ahead * slot,
+            wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { ahead * slot },
+            wait_variance: spread * (2.0 + cv2) / 3.0 * slot * slot,
+            hold,
+        }
+    }
+
+    /// I/Os at a member that nobody waits for any more.
+    fn alone(&self, at: usize, seen: &Found, throughput: f64, undisturbed: f64) -> f64 {
+        let center = &self.centers[at];
+        let depths = Depths::one(seen.queue);
+        let after = |(class, step, work): (&Class, &Step, Work)| {
+            class.share * step.ios * center.cost(work, step.kind, &depths, undisturbed).after_s
+        };
+        throughput / center.members * self.visits(at).map(after).sum::<f64>()
+    }
+
+    /// Response of a step: the waits, the services, and what the last I/O is later than the mean.
+    fn step(&self, step: &Step, met: &[Met], loads: &[Load]) -> f64 {
+        let (mut response, mut variance) = (step.delay_s, 0.0);
+        for visit in &step.visits {
+            let (center, met, load) = (&self.centers[visit.center], &met[visit.center], &loads[visit.center]);
+            let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
+            let again = step.kind == Kind::Again && visit.work == Work::ByDepth;
+            let own = if again {
+                // all members are then done at the same moment, a turn after the last read
+                let at_once = center.served.again.seen_s();
+                met.undisturbed * at_once + (1.0 - met.undisturbed) * cost.seen_s()
+            } else {
+                cost.seen_s()
+            };
+            response += own + if again { met.wait_again } else { met.wait };
+            if step.ios > 1.0 {
+                variance += center.variance(visit.work, step.kind, &cost, met, load);
+            }
+        }
+        // evenly distributed times: the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
+        response + (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt()
+    }
+}
+
+impl Center {
+    /// Variance between the members of a fork of what an I/O spends at this center.
+    fn variance(&self, work: Work, kind: Kind, cost: &Cost, met: &Met, load: &Load) -> f64 {
+        let mut service = cost.variance_s2;
+        if work == Work::ByDepth {
+            // arms that did the same before stand at the same place
+            service -= load.common * self.served.arm_variance;
+        }
+        if cost.after_s > 0.0 {
+            service = 0.0;
+        }
+        if kind == Kind::Again && work == Work::ByDepth {
+            let (far, again) = (self.served.write[0], self.served.again);
+            let apart = (far.hold_s + far.seen_s() - again.seen_s()).max(0.0);
+            service = (1.0 - met.undisturbed) * (service.max(0.0) + met.undisturbed * apart * apart);
+        }
+        // who is ahead goes on with the next request: what is common does not add up
+        let service = service.max(0.0) * (1.0 - load.common * met.busy).powi(2);
+        let even = if self.in_turn > 1.0 { EVEN * self.in_turn / self.members } else { 0.0 };
+        let waits = (1.0 - load.common) * (1.0 - even) * met.wait_variance;
+        let apart = (0.035 * (met.queue - 2.0)).clamp(0.0, 0.8) * ((self.group - 3.0) / 3.0).clamp(0.0, 1.0);
+        let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
+        service + waits + orders
+    }
+}
