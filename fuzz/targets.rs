@@ -33,6 +33,13 @@ pub fn rule_loader(data: &[u8]) {
     }
 }
 
+/// Any text as a document's experiments.
+pub fn experiments(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = diskwright_experiments::document::Document::read("fuzz.toml", text);
+    }
+}
+
 /// Any bytes as each of the kernel's files.
 pub fn proc_parsers(data: &[u8]) {
     for source in SOURCES {

@@ -73,6 +73,33 @@ fn rule_loader_takes_anything() {
 }
 
 #[test]
+fn experiments_take_anything() {
+    let seed = r#"
+doc = "009"
+title = "Made up"
+[runs]
+one = { system = "small", set = { "disk.count" = 2 } }
+[[fit]]
+name = "rate"
+value = 3.0
+range = [1.0, 50.0]
+rows = ["A"]
+keys = ["small:host.rate"]
+because = "a test"
+[[row]]
+id = "A"
+what = "one"
+published = 20.0
+unit = "/s"
+use = "fit"
+baseline = { value = 100.0, because = "ideal" }
+measure = "max(one:rate, 2) * (1 - plateau(0.1, 2, one:a.b, 4, 7))"
+holds = ["one:rate > -3"]
+"#;
+    run(targets::experiments, &[seed.as_bytes().to_vec()]);
+}
+
+#[test]
 fn request_traces_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/traces/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));

@@ -15,6 +15,8 @@ use serde::Deserialize;
 
 /// Brackets within brackets, at most.
 const DEEPEST: u32 = 32;
+/// Longest text, bytes: terms lie within one another, and each takes stack.
+const LONGEST: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
@@ -58,7 +60,7 @@ impl TryFrom<String> for Expression {
     type Error = String;
 
     fn try_from(text: String) -> Result<Expression, String> {
-        let mut reader = Reader { text: &text, at: 0, depth: 0 };
+        let mut reader = Reader::new(&text)?;
         let node = reader.sum()?;
         reader.end()?;
         Ok(Expression { node, text })
@@ -69,7 +71,7 @@ impl TryFrom<String> for Test {
     type Error = String;
 
     fn try_from(text: String) -> Result<Test, String> {
-        let mut reader = Reader { text: &text, at: 0, depth: 0 };
+        let mut reader = Reader::new(&text)?;
         let left = reader.sum()?;
         let how = ["<=", ">=", "<", ">"].into_iter().find(|sign| reader.takes(sign));
         let how = how.ok_or_else(|| reader.wrong("one of < <= > >="))?.to_owned();
@@ -193,6 +195,13 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Result<Reader<'a>, String> {
+        match text.len() {
+            0..=LONGEST => Ok(Reader { text, at: 0, depth: 0 }),
+            more => Err(format!("an expression of {more} bytes, where {LONGEST} are the most")),
+        }
+    }
+
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -329,7 +338,7 @@ mod tests {
 
     #[test]
     fn wrong_text_is_told() {
-        let deep = "(".repeat(1000);
+        let (deep, long) = ("(".repeat(1000), "1+".repeat(3000));
         let cases = [
             ("1 +", "is wanted at ``"),
             ("1 2", "the end is wanted at `2`"),
@@ -340,6 +349,7 @@ mod tests {
             ("plateau(0.1, 2)", "pairs"),
             ("é", "is wanted at `é`"),
             (deep.as_str(), "more than 32 brackets"),
+            (long.as_str(), "4096 are the most"),
         ];
         for (text, told) in cases {
             let error = value(text).unwrap_err();
