@@ -74,6 +74,17 @@ fn the_same_seed_gives_the_same_answer() {
 }
 
 #[test]
+fn the_analysis_stands_beside_the_simulation() {
+    let answer = json(&["simulate", &example("one-drive")]);
+    let (analytic, simulated) =
+        (number(&answer, "/analytic/requests_per_s"), number(&answer, "/workloads/0/requests_per_s"));
+    assert!((analytic / simulated - 1.0).abs() < 0.1, "{analytic} {simulated}");
+    // a file cache has no answer
+    let answer = json(&["simulate", &example("file-server"), "--duration", "1s", "--set", "watch.warm_up=1s"]);
+    assert!(answer["analytic"]["because"].as_str().is_some_and(|why| !why.is_empty()), "{}", answer["analytic"]);
+}
+
+#[test]
 fn sweeps_answer_in_the_order_of_their_values() {
     let folder = folder("sweep");
     let (svg, html) = (folder.join("a.svg").display().to_string(), folder.join("a.html").display().to_string());

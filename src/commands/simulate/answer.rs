@@ -1,10 +1,12 @@
 //! JSON of a simulated system: `diskwright.simulation/1`.
 
 use diskwright_base::Histogram;
+use diskwright_simulator::analytic::solve;
 use diskwright_simulator::confidence::Interval;
 use diskwright_simulator::load::{Operations, Span};
 use diskwright_simulator::run::{ArrayReport, CacheReport, Component, WorkloadReport};
 use diskwright_simulator::station::Totals;
+use diskwright_simulator::system::System;
 use serde_json::{Value, json};
 
 use super::system::Outcome;
@@ -35,6 +37,7 @@ pub fn body(outcome: &Outcome) -> Value {
         "interrupts_per_s": number(report.interrupts / elapsed_s),
         "interrupt_share": number(interrupt_share(outcome)),
         "bottleneck": bottleneck(outcome),
+        "analytic": analytic(&outcome.system),
         "notes": outcome.notes,
     })
 }
@@ -48,6 +51,24 @@ fn number(value: f64) -> Value {
 pub fn interrupt_share(outcome: &Outcome) -> f64 {
     let processors = f64::from(outcome.system.host.processors);
     outcome.report.interrupt_ns / (outcome.report.elapsed_s() * 1e9 * processors)
+}
+
+/// The same system by mean value analysis; `because` where it has no answer.
+fn analytic(system: &System) -> Value {
+    match solve(system) {
+        Ok(solution) => {
+            let part = |(name, share): &(String, f64)| json!({ "name": name, "utilisation": number(*share) });
+            json!({
+                "requests_per_s": number(solution.throughput_per_s),
+                "response_s": number(solution.response_s),
+                "read_response_s": number(solution.read_response_s),
+                "write_response_s": number(solution.write_response_s),
+                "components": solution.utilisations.iter().map(part).collect::<Vec<_>>(),
+                "because": null,
+            })
+        }
+        Err(unsolved) => json!({ "because": unsolved.to_string() }),
+    }
 }
 
 /// Where the path is fullest.

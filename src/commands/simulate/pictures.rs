@@ -85,16 +85,18 @@ fn responses(report: &Report) -> Curves {
 
 /// Charts of a sweep; values that are no numbers stand at equal distances.
 pub fn of_sweep(key: &str, runs: &[Run]) -> Vec<Curves> {
-    let numbers: Option<Vec<f64>> = runs.iter().map(|run| number(&run.value)).collect();
+    let numbers = numbers(runs);
     let named = numbers.is_none();
-    let places = numbers.unwrap_or_else(|| (1..=runs.len()).map(|n| n as f64).collect());
+    let (places, unit) = numbers.unwrap_or_else(|| ((1..=runs.len()).map(|n| n as f64).collect(), ""));
     let spread = places.iter().copied().fold(0.0, f64::max) / places.iter().copied().fold(f64::MAX, f64::min);
     let scale = if !named && spread >= 16.0 && spread.is_finite() { Scale::Log } else { Scale::Linear };
     let words = if named {
         let names = runs.iter().enumerate().map(|(at, run)| format!("{} is {}", at + 1, run.value));
         format!("{key}: {}", names.collect::<Vec<_>>().join(", "))
-    } else {
+    } else if unit.is_empty() {
         key.to_owned()
+    } else {
+        format!("{key}, {unit}")
     };
     let x = || axis(&words, "count", scale);
     let of_workloads = |of: &dyn Fn(&Report, usize) -> f64| -> Vec<Curve> {
@@ -142,9 +144,13 @@ fn fullness(runs: &[Run], places: &[f64]) -> Vec<Curve> {
     lines
 }
 
-/// The number that a value begins with, where its unit is the same in all of a sweep or it has none.
-fn number(value: &str) -> Option<f64> {
-    value.parse::<f64>().ok().filter(|number| number.is_finite())
+/// The values of a sweep as numbers, and their unit: where all have the same one, or none.
+fn numbers(runs: &[Run]) -> Option<(Vec<f64>, &str)> {
+    let split = |value: &'_ str| value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let first = &runs.first()?.value;
+    let unit = &first[split(first)..];
+    let number = |run: &Run| run.value.strip_suffix(unit)?.parse::<f64>().ok().filter(|n| n.is_finite());
+    Some((runs.iter().map(number).collect::<Option<Vec<f64>>>()?, unit.trim()))
 }
 
 /// The page on a run.

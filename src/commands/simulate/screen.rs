@@ -3,6 +3,7 @@
 
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Ink, Style, Table, text};
+use diskwright_simulator::analytic::solve;
 use diskwright_simulator::run::{Component, Kind, Report};
 
 use super::answer;
@@ -48,6 +49,11 @@ pub fn draw(outcome: &Outcome, style: &Style) -> String {
     if report.interrupt_ns > 0.0 {
         let rate = display(report.interrupts / report.elapsed_s(), "per_s");
         out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", display(share, "fraction"));
+    }
+    if let Ok(solution) = solve(&outcome.system) {
+        let (rate, response) = (display(solution.throughput_per_s, "per_s"), seconds(solution.response_s));
+        let words = format!("by mean value analysis: {rate}, response {response}");
+        out += &format!("\n{}\n", style.paint(Ink::Dim, &words));
     }
     let words = bottleneck_words(outcome);
     let ink = if fullest(outcome).is_some_and(|c| c.utilisation() >= FULL) { Ink::Bad } else { Ink::Bold };
