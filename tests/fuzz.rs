@@ -147,7 +147,7 @@ fn files_of_drives_take_anything() {
         let (at, _) = text.match_indices("[[drive]]").nth(number).expect("so many drives");
         let rest = &text[at..];
         let end = rest[2..].find("[[drive]]").map_or(rest.len(), |end| end + 2);
-        rest[..end].as_bytes().to_vec()
+        rest.as_bytes()[..end].to_vec()
     };
     let seeds = [("disks.toml", 1), ("ssds.toml", 0), ("cloud.toml", 0), ("plain.toml", 2)];
     run(targets::drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
