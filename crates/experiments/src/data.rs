@@ -20,6 +20,12 @@ pub const SYSTEMS: &[(&str, &str)] = &[
     ("nt-scsi", include_str!("../../../experiments/systems/nt-scsi.toml")),
     ("nt-stripes", include_str!("../../../experiments/systems/nt-stripes.toml")),
     ("raidzone", include_str!("../../../experiments/systems/raidzone.toml")),
+    ("sort-ide", include_str!("../../../experiments/systems/sort-ide.toml")),
+    ("sort-ide-work", include_str!("../../../experiments/systems/sort-ide-work.toml")),
+    ("sort-scsi", include_str!("../../../experiments/systems/sort-scsi.toml")),
+    ("sort-scsi-work", include_str!("../../../experiments/systems/sort-scsi-work.toml")),
+    ("sort-ultra", include_str!("../../../experiments/systems/sort-ultra.toml")),
+    ("sort-ultra-work", include_str!("../../../experiments/systems/sort-ultra-work.toml")),
 ];
 
 /// All documents.

@@ -1,4 +1,4 @@
-//! Document 004's RAID subsystem: where it is full, and that its rows stay near print.
+//! Rows of documents 000 (the sort) and 004 (the RAID subsystem) stay near print.
 
 use diskwright_experiments::document::Document;
 use diskwright_experiments::judge::Outcome;
@@ -20,4 +20,15 @@ fn the_raid_10_subsystem_is_predicted() {
     assert!((3600.0..4400.0).contains(&simulated(2)), "{}", simulated(2));
     // what fits into the cache says less than the long queues of the arms
     assert!(outcomes[2].error.expect("an error") * 2.0 < outcomes[2].baseline_error.expect("a baseline"));
+}
+
+#[test]
+fn the_sort_is_predicted() {
+    let (_, outcomes) = rows("000", &["M25", "M32a", "M29c", "M31", "M32b"]);
+    let simulated = |at: usize| outcomes[at].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[at].failed));
+    // one drive; 2 to 4 drives in RAID 0; two sets; in memory, with enough and with too little of it
+    let near = [(82.0, 90.0), (0.0, 10.0), (55.0, 68.0), (39.0, 40.5), (46.0, 54.0)];
+    for (at, (least, most)) in near.into_iter().enumerate() {
+        assert!((least..=most).contains(&simulated(at)), "{}: {}", outcomes[at].id, simulated(at));
+    }
 }

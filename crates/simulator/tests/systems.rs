@@ -109,6 +109,11 @@ fn programmed_transfers_cost_processors_every_byte_and_every_sector() {
     near(report.interrupts / rate(&report) / report.elapsed_s(), 128.0, 0.001);
     near(rate(&report), 1e3 / (10.0 + 2.56 + 6.5536), 0.001);
     near(report.interrupt_ns / report.elapsed_s() / 1e9, rate(&report) * 9.1136e-3, 0.01);
+    // a port of one command at a time has not done with it before the processor has moved the bytes
+    system.host.processors = 2;
+    system.controllers[0].outstanding = Some(1);
+    system.workloads = on(Target::Drive(0), users(3, reads(65_536)));
+    near(rate(&run(&system)), 1e3 / (10.0 + 2.56 + 6.5536), 0.001);
 }
 
 #[test]

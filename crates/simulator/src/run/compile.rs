@@ -318,7 +318,8 @@ impl<'a> Compiler<'a> {
         steps.extend(lanes.iter().map(|lane| visit(lane, When::Writes)));
         steps.extend(inner);
         steps.extend(lanes.iter().rev().map(|lane| visit(lane, When::Reads)));
-        steps.extend(parts.gate.map(Step::Leave));
+        let by_hand = matches!(controller.transfer, Transfer::Pio { .. });
+        steps.extend(parts.gate.filter(|_| !by_hand).map(Step::Leave));
         let interrupts = Cost { chunk: host.interrupt, ..Cost::default() };
         let cost = match controller.transfer {
             Transfer::Dma { interrupt_blocks } => Cost { chunk_blocks: interrupt_blocks.unwrap_or(0), ..interrupts },
@@ -327,6 +328,8 @@ impl<'a> Compiler<'a> {
             }
         };
         steps.push(Step::Interrupt { cost });
+        // a processor that moves the data itself has not done with a request before it has moved them
+        steps.extend(parts.gate.filter(|_| by_hand).map(Step::Leave));
         steps
     }
 
