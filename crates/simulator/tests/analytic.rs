@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use diskwright_base::Dice;
-use diskwright_simulator::analytic::{Asked, at_depth, mechanical};
+use diskwright_simulator::analytic::{Asked, Part, Unsolved, at_depth, mechanical, solve};
+use diskwright_simulator::array::Level;
 use diskwright_simulator::catalogue;
-use diskwright_simulator::device::Device;
+use diskwright_simulator::device::{Device, PlainSpec};
 use diskwright_simulator::drive::{
     Access, CacheSpec, ChannelSpec, Drive, Model, Order, Overheads, Policy, Queue, Seek, Sparing, Spec, ZoneSpec,
 };
 use diskwright_simulator::io::Io;
+use diskwright_simulator::load::{Class, ClosedSpec, LoadSpec, OpenSpec, Spell, Transfer};
+use diskwright_simulator::run::Simulation;
+use diskwright_simulator::solve::{machine_repairman, mg1};
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::{
+    Bus, Channel, Controller, Drives, Host, RunBy, Set, System, Target, Watch, Workload,
+};
 
 /// Mean time of a request, s, where always so many wait at a drive.
 fn simulated(model: &Arc<Model>, asked: &Asked, requests: u32) -> f64 {
@@ -116,4 +124,146 @@ fn a_drive_by_hand() {
     let asked = Asked { order: Policy::ShortestPositioning, depth: 256, ..asked };
     let least = mechanical(&model, &asked).read[8].hold_s * 1e3;
     assert!(least > 3.5 && least < 3.9, "{least}");
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A system of drives in an array, or one drive, under a load.
+fn system(device: Device, array: Option<(Level, u16)>, load: LoadSpec) -> System {
+    let members = array.map_or(1, |(_, members)| members);
+    let mut drives = Drives::new("drive", members.into(), device.clone());
+    if let Device::Mechanical(model) = &device {
+        (drives.order, drives.depth) = (model.policy(), model.slots());
+    }
+    let target = if array.is_some() { Target::Array(0) } else { Target::Drive(0) };
+    System {
+        watch: Watch { warm_up: 20 * SECOND, duration: 300 * SECOND, ..Watch::default() },
+        drives: vec![drives],
+        arrays: array
+            .map(|(level, members)| Set::new("set", level, (0..members.into()).collect()))
+            .into_iter()
+            .collect(),
+        workloads: vec![Workload { name: "users".into(), targets: vec![target], load }],
+        ..System::new("test")
+    }
+}
+
+fn users(users: u32, think_s: f64, read_share: f64) -> LoadSpec {
+    let classes = vec![Class::of("io", 1.0, Transfer { read_share, ..Transfer::default() })];
+    LoadSpec::Closed(ClosedSpec {
+        users,
+        think: Spell::Exponential { mean_s: think_s },
+        classes,
+        ..ClosedSpec::default()
+    })
+}
+
+fn arrivals(per_s: f64, read_share: f64) -> LoadSpec {
+    let classes = vec![Class::of("io", 1.0, Transfer { read_share, ..Transfer::default() })];
+    LoadSpec::Open(OpenSpec { gap: Spell::Exponential { mean_s: 1.0 / per_s }, classes, ..OpenSpec::default() })
+}
+
+/// Servers with a time of service.
+fn plain(servers: u32, service: Spread) -> Device {
+    let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
+    Device::Plain(Arc::new(spec))
+}
+
+/// Errors of throughput and response against the simulation.
+fn errors(system: &System) -> (f64, f64) {
+    let solution = solve(system).expect("it can be solved");
+    let report = Simulation::new(system).expect("possible").run(|_| {});
+    let workload = &report.workloads[0];
+    let throughput = workload.counts.requests() as f64 / report.elapsed_s();
+    let response = workload.responses.mean().expect("some") * 1e-9;
+    for (name, busy) in &solution.utilisations {
+        let component = report.component(name).expect("the same names");
+        assert!((component.utilisation() - busy).abs() < 0.1, "{name}: {busy} {}", component.utilisation());
+    }
+    (solution.throughput_per_s / throughput - 1.0, solution.response_s / response - 1.0)
+}
+
+#[test]
+fn queues_with_closed_forms() {
+    let exponential = Spread::Exponential { mean: 10_000_000 };
+    for users_ in [1, 3, 10, 40] {
+        let solution = solve(&system(plain(1, exponential.clone()), None, users(users_, 0.05, 1.0))).expect("solved");
+        let truth = machine_repairman(users_, 0.05, 0.01, 1);
+        assert!((solution.throughput_per_s / truth.throughput_per_s - 1.0).abs() < 1e-6, "{users_}");
+    }
+    for (rate, service) in [(30.0, exponential), (80.0, Spread::Constant(10_000_000))] {
+        let cv2 = service.variation_squared();
+        let solution = solve(&system(plain(1, service), None, arrivals(rate, 1.0))).expect("solved");
+        let truth = mg1(rate, 0.01, cv2).expect("steady");
+        assert!((solution.response_s / truth.response_s - 1.0).abs() < 1e-6, "{rate}");
+        assert!((solution.utilisations[0].1 - truth.utilisation).abs() < 1e-9);
+    }
+    let over = solve(&system(plain(1, Spread::Constant(10_000_000)), None, arrivals(101.0, 1.0)));
+    assert_eq!(over, Err(Unsolved::Overload("users".into())));
+}
+
+#[test]
+fn arrivals_and_users_who_think() {
+    let model = Device::Mechanical(catalogued("st32171w"));
+    let all = [
+        (None, arrivals(40.0, 1.0)),
+        (None, users(10, 0.2, 0.5)),
+        (Some((Level::Raid0, 4)), arrivals(150.0, 0.5)),
+        (Some((Level::Raid5, 6)), arrivals(80.0, 0.7)),
+        (Some((Level::Raid10, 6)), users(40, 0.2, 0.7)),
+        (Some((Level::Raid6, 8)), users(30, 0.5, 0.5)),
+    ];
+    for (array, load) in all {
+        let (throughput, response) = errors(&system(model.clone(), array, load));
+        assert!(throughput.abs() < 0.05 && response.abs() < 0.12, "{array:?}: {throughput:+.3} {response:+.3}");
+    }
+}
+
+#[test]
+fn the_way_to_the_drives_counts() {
+    let mut system =
+        system(plain(1, Spread::Exponential { mean: 1_000_000 }), Some((Level::Raid5, 5)), users(12, 0.0, 0.5));
+    system.host = Host { request: 200_000, interrupt: 100_000, xor_byte_ps: 10_000, ..Host::default() };
+    system.buses = vec![Bus { name: "pci".into(), rate: 20_000_000, overhead: 10_000 }];
+    let controller =
+        Controller { bus: Some(0), command: 150_000, rate: Some(50_000_000), ..Controller::new("adapter") };
+    system.controllers = vec![controller];
+    let channel = Channel {
+        name: "scsi".into(),
+        controller: Some(0),
+        rate: Some(20_000_000),
+        overhead: 50_000,
+        disconnects: true,
+    };
+    system.channels = vec![channel];
+    system.drives[0].channel = Some(0);
+    for run_by in [RunBy::Host, RunBy::Controller(0)] {
+        system.arrays[0].run_by = run_by;
+        let (throughput, response) = errors(&system);
+        assert!(throughput.abs() < 0.12 && response.abs() < 0.12, "{run_by:?}: {throughput:+.3} {response:+.3}");
+    }
+}
+
+#[test]
+fn what_is_not_solved_is_named() {
+    let device = plain(1, Spread::Constant(1));
+    let good = system(device, Some((Level::Raid5, 4)), users(1, 0.0, 1.0));
+    let mut two = good.clone();
+    two.workloads.push(two.workloads[0].clone());
+    assert_eq!(solve(&two), Err(Unsolved::Workloads(2)));
+    let mut degraded = good.clone();
+    degraded.arrays[0].failed = vec![1];
+    assert_eq!(solve(&degraded), Err(Unsolved::Part { of: "set".into(), part: Part::Degraded }));
+    let mut few = good.clone();
+    few.arrays[0].members = vec![0, 1];
+    assert!(matches!(solve(&few), Err(Unsolved::Array(..))));
+    let mut nowhere = good.clone();
+    nowhere.workloads[0].targets = vec![Target::Drive(9)];
+    assert_eq!(solve(&nowhere), Err(Unsolved::Missing("drive")));
+    let mut cached = good;
+    if let LoadSpec::Closed(spec) = &mut cached.workloads[0].load {
+        spec.classes[0].transfers[0].cached = true;
+    }
+    let text = solve(&cached).expect_err("a cache").to_string();
+    assert_eq!(text, "`io`: a cache cannot be solved analytically; simulate it");
 }

@@ -110,7 +110,9 @@ pub struct Solution {
     pub read_response_s: f64,
     /// That of writes; NaN where there are none.
     pub write_response_s: f64,
-    /// Share of its capacity that each component uses, by name, where it is used at all.
+    /// Share of its capacity that each component uses, by name, where it is used at all. Of
+    /// devices that serve several requests at a time the simulation tells another share: that
+    /// of the time with anything at work.
     pub utilisations: Vec<(String, f64)>,
 }
 

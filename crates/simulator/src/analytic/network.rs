@@ -114,6 +114,8 @@ struct Load {
     turns: f64,
     /// Some of its work goes on when nobody waits for it any more.
     after: bool,
+    /// Some of its work depends on how many wait.
+    by_depth: bool,
 }
 
 /// What is met at a center in one round.
@@ -127,6 +129,20 @@ struct Met {
     wait_again: f64,
     wait_variance: f64,
     hold: f64,
+}
+
+impl Met {
+    /// At a center that nothing visits.
+    const NOTHING: Met = Met {
+        depths: Depths::NONE,
+        undisturbed: 1.0,
+        queue: 0.0,
+        busy: 0.0,
+        wait: 0.0,
+        wait_again: 0.0,
+        wait_variance: 0.0,
+        hold: 0.0,
+    };
 }
 
 /// Weight of members used in turn by one request's steps; 1 is that of reads from copies in turn.
@@ -185,6 +201,7 @@ impl Network {
             load.all += common * step.ios / center.members;
             if work == Work::ByDepth {
                 let served = &center.served;
+                load.by_depth = true;
                 load.after |= step.kind != Kind::Read && served.write[0].after_s + served.again.after_s > 0.0;
             }
             if step.kind == Kind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
@@ -220,8 +237,8 @@ impl Network {
     /// So many users who think so long between requests. Beyond [`EACH`] users not
     /// every number of them is worked out: between two it is taken as straight.
     pub fn closed(&self, users: f64, think_s: f64) -> State {
-        const EACH: f64 = 24.0;
-        const STEPS: f64 = 10.0;
+        const EACH: f64 = 16.0;
+        const STEPS: f64 = 7.0;
         let loads: Vec<Load> = (0..self.centers.len()).map(|center| self.load(center)).collect();
         let mut state = State { centers: vec![Found::default(); self.centers.len()], ..State::default() };
         let most = self.most();
@@ -232,8 +249,8 @@ impl Network {
             let share = (next - present - 1.0) / (next - present).max(1.0);
             let before = state.centers.clone();
             state.throughput = state.throughput.max(1e-9);
-            let after = loads.iter().any(|load| load.after);
-            let rounds = if share > 0.0 || after { 8 } else { 2 };
+            let after = loads.iter().any(|load| load.after || load.all > 0.99);
+            let rounds = if share > 0.0 || after { 6 } else { 2 };
             for _ in 0..rounds {
                 let seen: Vec<Found> = before
                     .iter()
@@ -277,7 +294,7 @@ impl Network {
     /// One more look at everything, `seen` being what who comes finds.
     fn round(&self, n: f64, think_s: f64, seen: &[Found], now: &State, loads: &[Load], most: f64) -> State {
         let met: Vec<Met> =
-            (0..self.centers.len()).map(|at| self.meet(at, think_s, &seen[at], now, &loads[at])).collect();
+            (0..self.centers.len()).map(|at| self.meet(at, [n, think_s], &seen[at], now, &loads[at])).collect();
         let mut state = State { centers: vec![Found::default(); met.len()], ..State::default() };
         let mut shares = [0.0; 2];
         for class in &self.classes {
@@ -309,14 +326,22 @@ impl Network {
     }
 
     /// What is met at a center.
-    fn meet(&self, at: usize, think_s: f64, seen: &Found, now: &State, load: &Load) -> Met {
+    fn meet(&self, at: usize, [n, think_s]: [f64; 2], seen: &Found, now: &State, load: &Load) -> Met {
         let center = &self.centers[at];
+        if load.ios <= 0.0 {
+            return Met::NOTHING;
+        }
         // writing again at once, before anything else came between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
         // work that nobody waits for any more is everybody's, who comes' too
         let queue = seen.queue + if load.after { self.alone(at, seen, now.throughput, undisturbed) } else { 0.0 };
-        let spread = queue * (1.0 + queue) * (center.members - 1.0) / (center.members + 1.0);
-        let depths = Depths::of(seen.busy, queue, spread * 0.7 * (1.0 - load.all));
+        let at_random = share_at_random(think_s, now.response);
+        let finite = (center.members - 1.0) / (center.members + 1.0);
+        let spread = queue * (1.0 + queue) * (finite + (1.0 - finite) * at_random);
+        let depths = match load.by_depth {
+            true => Depths::of(seen.busy, queue, spread * 0.7 * (1.0 - load.all)),
+            false => Depths::NONE,
+        };
         let waiting = depths.weighted();
         let (mut hold, mut square, mut slot) = (0.0, 0.0, 0.0);
         for (class, step, work) in self.visits(at) {
@@ -331,25 +356,32 @@ impl Network {
         }
         let cv2 = if hold > 0.0 { (square / (hold * hold) - 1.0).max(0.0) } else { 0.0 };
         // who comes from a think time comes at random; who comes from a member is in step with others
-        let random = think_s / (think_s + now.response.max(hold)).max(1e-12);
-        let rest = (2.0 + cv2) / 3.0 * (1.0 - random) + (1.0 + cv2) / 2.0 * random;
+        let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
         let rest = rest + (1.0 - rest) * load.all.powi(3);
         let busy = seen.busy.min(queue);
         let ahead = (queue - busy) + busy * rest;
         let even = (queue - load.less) / 2.0;
         let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
         let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
-        // so many servers work side by side (Seidmann, Schweitzer and Shalev-Oren 1987)
+        // what is served by the other servers is not waited for
         let side = center.servers.max(1.0);
         let ahead = if side > 1.0 { (ahead - (side - 1.0) * seen.busy).max(0.0) / side } else { ahead };
-        let far = center.cost(Work::ByDepth, Kind::Write, &depths, undisturbed).hold_s;
+        let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
+        let mut wait = ahead * slot;
+        if load.all > 0.99 && cv2 < 0.01 && side <= 1.0 {
+            // all members serve the same in the same order and time: whoever is not
+            // elsewhere on his round is ahead, and nobody else
+            let here = now.centers[at].queue / now.throughput.max(1e-9);
+            let elsewhere = (think_s + now.response - here).max(0.0);
+            wait = wait.min(((n - 1.0) * hold - elsewhere).max(0.0));
+        }
         Met {
             depths,
             undisturbed,
             queue,
             busy,
-            wait: ahead * slot,
-            wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { ahead * slot },
+            wait,
+            wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
             wait_variance: spread * (2.0 + cv2) / 3.0 * slot * slot,
             hold,
         }
@@ -387,6 +419,11 @@ impl Network {
         // evenly distributed times: the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
         response + (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt()
     }
+}
+
+/// Share of requests that come at random, from thinking, and not in step with the others.
+fn share_at_random(think_s: f64, response: f64) -> f64 {
+    if think_s > 0.0 { think_s / (think_s + response) } else { 0.0 }
 }
 
 impl Center {

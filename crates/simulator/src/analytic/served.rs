@@ -55,6 +55,9 @@ pub fn at_depth(costs: &[Cost; DEPTHS], waiting: f64) -> Cost {
 pub struct Depths([(f64, f64); 3]);
 
 impl Depths {
+    /// Nobody waits.
+    pub const NONE: Depths = Depths([(1.0, 1.0), (0.0, 1.0), (0.0, 1.0)]);
+
     /// One depth.
     pub fn one(depth: f64) -> Depths {
         Depths([(1.0, depth), (0.0, 1.0), (0.0, 1.0)])
