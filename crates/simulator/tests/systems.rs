@@ -71,7 +71,8 @@ fn a_drive_that_is_never_idle() {
 
 #[test]
 fn the_path_is_as_fast_as_its_slowest_part() {
-    // 64 KB: 4 drives of 1 ms could do 4000/s; the channel of 20 MB/s carries 305, the bus 2014, a processor at 1 ms 1000
+    // 64 KB: 4 drives of 1 ms could do 4000/s; the channel of 20 MB/s carries 305,
+    // the bus 2014, a processor at 1 ms 1000
     let mut system = system(vec![Drives { channel: Some(0), ..Drives::new("d", 4, plain(1, 1)) }], vec![]);
     for drive in 0..4 {
         system.workloads.extend(on(Target::Drive(drive), users(8, reads(65_536))));

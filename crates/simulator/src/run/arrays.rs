@@ -5,10 +5,12 @@ use super::job::{Job, Parent, Phase};
 use super::path::Path;
 use super::{Event, Simulation};
 use crate::Ns;
-use crate::array::{Flights, MemberIo, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns};
+use crate::array::{
+    Array, Flights, MemberIo, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns,
+};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
-use crate::system::Background;
+use crate::system::{Background, Set};
 
 /// An array in the system.
 pub(super) struct ArrayRun {
@@ -54,6 +56,35 @@ pub(super) struct Running {
 }
 
 impl ArrayRun {
+    /// An array at rest.
+    pub fn new(
+        array: Array,
+        set: &Set,
+        members: Vec<Path>,
+        spares: Vec<(u32, Path)>,
+        parity: (u16, u64, u64),
+    ) -> ArrayRun {
+        let mut planner = Planner::new(array, set.policy);
+        planner.set_state(State::failed(set.failed.iter().copied()));
+        ArrayRun {
+            planner,
+            plan: Plan::new(),
+            flights: Flights::new(),
+            owners: Vec::new(),
+            pending: vec![0; members.len()],
+            drives: set.members.clone(),
+            members,
+            spares,
+            parity,
+            background: None,
+            meter: Meter::default(),
+            counts: super::Counts::default(),
+            member_ios: 0,
+            lost_blocks: 0,
+            watches: watches(set.policy.read_from),
+        }
+    }
+
     /// Time to compute, ns.
     fn time_of(&self, work: Work) -> Ns {
         let (_, xor, galois) = self.parity;
@@ -62,7 +93,7 @@ impl ArrayRun {
 }
 
 /// Whether a policy of mirrored reads wants to know what members do.
-pub(super) fn watches(read_from: ReadFrom) -> bool {
+fn watches(read_from: ReadFrom) -> bool {
     matches!(read_from, ReadFrom::LeastBusy | ReadFrom::Nearest)
 }
 

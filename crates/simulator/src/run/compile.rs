@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use diskwright_base::{Dice, Histogram};
 
-use super::arrays::{self, ArrayRun};
+use super::arrays::ArrayRun;
 use super::caches::CacheRun;
 use super::channels::ChannelRun;
 use super::devices::Parallel;
@@ -14,13 +14,13 @@ use super::loads::{Asks, LoadRun};
 use super::path::{Cost, Path, Paths, Step, When, byte_ps};
 use super::report::{Kind, Names};
 use super::{Counts, Gate, Simulation};
-use crate::array::{Array, ArrayError, Description, Flights, Plan, Planner, State};
+use crate::array::{Array, ArrayError, Description};
 use crate::cache::{Cache, CacheSpecError};
 use crate::device::Device;
 use crate::events::Events;
 use crate::io::BLOCK_BYTES;
 use crate::load::{Load, LoadError};
-use crate::station::{Meter, Station};
+use crate::station::Station;
 use crate::system::{Controller, RunBy, Set, System, Target, Transfer};
 
 /// Why a system cannot be simulated.
@@ -88,8 +88,8 @@ impl Simulation {
         let drives = compiler.drives()?;
         let channels = compiler.channels();
         let mut arrays = Vec::new();
-        for (position, set) in system.arrays.iter().enumerate() {
-            arrays.push(compiler.array(position, set, &drives)?);
+        for set in &system.arrays {
+            arrays.push(compiler.array(set, &drives)?);
         }
         let loads = compiler.loads(&arrays)?;
         let Compiler { mut paths, stations, names, gates, regions, host_cache, controllers, .. } = compiler;
@@ -333,7 +333,7 @@ impl<'a> Compiler<'a> {
         steps
     }
 
-    fn array(&mut self, position: usize, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, Error> {
+    fn array(&mut self, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, Error> {
         let system = self.system;
         let mut sizes = Vec::new();
         for drive in set.members.iter().chain(&set.spares) {
@@ -372,27 +372,8 @@ impl<'a> Compiler<'a> {
                 (self.controllers[at].parity, controller.xor_byte_ps, controller.galois_byte_ps)
             }
         };
-        debug_assert_eq!(position, self.names.arrays.len());
         self.names.arrays.push(set.name.clone());
-        let mut planner = Planner::new(array, set.policy);
-        planner.set_state(State::failed(set.failed.iter().copied()));
-        let mut run = ArrayRun {
-            planner,
-            plan: Plan::new(),
-            flights: Flights::new(),
-            owners: Vec::new(),
-            pending: vec![0; paths.len()],
-            drives: set.members.clone(),
-            members: paths,
-            spares,
-            parity,
-            background: None,
-            meter: Meter::default(),
-            counts: Counts::default(),
-            member_ios: 0,
-            lost_blocks: 0,
-            watches: arrays::watches(set.policy.read_from),
-        };
+        let mut run = ArrayRun::new(array, set, paths, spares, parity);
         match (set.rebuild, set.scrub) {
             (Some(settings), _) if !set.failed.is_empty() => run.start_rebuild(settings),
             (_, Some(settings)) => run.start_scrub(settings),
