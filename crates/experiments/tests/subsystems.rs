@@ -24,11 +24,13 @@ fn the_raid_10_subsystem_is_predicted() {
 
 #[test]
 fn the_sort_is_predicted() {
-    let (_, outcomes) = rows("000", &["M25", "M32a", "M29c", "M31", "M32b"]);
+    let (_, outcomes) = rows("000", &["M25", "M32a", "M29c", "M31", "M32b", "M34"]);
     let simulated = |at: usize| outcomes[at].simulated.unwrap_or_else(|| panic!("{:?}", outcomes[at].failed));
     // one drive; 2 to 4 drives in RAID 0; two sets; in memory, with enough and with too little of it
     let near = [(82.0, 90.0), (0.0, 10.0), (55.0, 68.0), (39.0, 40.5), (46.0, 54.0)];
     for (at, (least, most)) in near.into_iter().enumerate() {
         assert!((least..=most).contains(&simulated(at)), "{}: {}", outcomes[at].id, simulated(at));
     }
+    // small sort sizes beat 2 MB and 64 MB, and all in memory beats them
+    assert_eq!(outcomes[5].holds, Some((3, 3)));
 }
