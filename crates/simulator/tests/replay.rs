@@ -4,10 +4,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use diskwright_simulator::device::Device;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{Drive, Model};
 use diskwright_simulator::io::Io;
+use diskwright_simulator::load::{LoadSpec, Recorded, Timing, TraceSpec};
 use diskwright_simulator::replay::{Measured, Replay, block_time, demerit_s};
+use diskwright_simulator::run::Simulation;
+use diskwright_simulator::system::{Drives, System, Target, Watch, Workload};
 
 /// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.
 #[test]
@@ -47,6 +51,32 @@ fn made(block_ns: u64) -> Vec<Measured> {
         now = done + pause;
     }
     requests
+}
+
+/// The same requests as a workload of a whole system that costs nothing but its drive.
+#[test]
+fn a_trace_in_a_system_is_a_replay() {
+    let (model, requests) = (own_drive(51_200), made(51_200));
+    let replay = Replay::run(&model, requests.iter().copied());
+    let pauses = std::iter::once(0).chain(requests.iter().map(|one| one.pause));
+    let recorded = requests.iter().zip(pauses).map(|(one, pause)| {
+        let Io { first, blocks, write } = one.io;
+        Recorded { at: 0, pause, first, blocks, target: 0, write }
+    });
+    let timing = Timing::Closed { depth: 1, scale: 1.0 };
+    let trace = TraceSpec { requests: recorded.collect(), timing, fold: false, cached: false };
+    let workload = Workload { name: "t".into(), targets: vec![Target::Drive(0)], load: LoadSpec::Trace(trace) };
+    let system = System {
+        watch: Watch { warm_up: 0, ..Watch::default() },
+        drives: vec![Drives::new("d", 1, Device::Mechanical(model))],
+        workloads: vec![workload],
+        ..System::new("replay")
+    };
+    let report = Simulation::new(&system).expect("possible").run(|_| {});
+    assert_eq!(report.workloads[0].counts.requests(), 400);
+    let mean_s = report.workloads[0].responses.mean().expect("some") * 1e-9;
+    let wanted_s = replay.predicted_mean_s().expect("some");
+    assert!((mean_s / wanted_s - 1.0).abs() < 1e-6, "{mean_s} {wanted_s}");
 }
 
 #[test]

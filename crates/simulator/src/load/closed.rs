@@ -51,7 +51,7 @@ impl Closed {
     #[inline]
     pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<Ask>) {
         let Some(who) = self.book.told(who, cause) else { return };
-        let user = who / self.outstanding;
+        let user = if self.outstanding == 1 { who } else { who / self.outstanding };
         let Some(flight) = self.lanes.get_mut(who as usize) else { return };
         if cause == Cause::Start {
             let part = match self.think {
@@ -69,7 +69,10 @@ impl Closed {
     #[inline]
     fn ask(&mut self, at: Ns, who: u32, user: u32, asks: &mut Vec<Ask>) {
         // the first users are there first and stay longest
-        let at = self.course.above(f64::from(user) / f64::from(self.users), at);
+        let at = match self.course.is_steady() {
+            true => Some(at),
+            false => self.course.above(f64::from(user) / f64::from(self.users), at),
+        };
         let Some(at) = at.filter(|at| self.left > 0 && !self.course.over(*at)) else {
             self.over += 1;
             return;

@@ -76,6 +76,12 @@ impl Course {
         Ok(Course { legs, end, weights: own })
     }
 
+    /// True where nothing changes as time goes by.
+    #[inline]
+    pub(super) fn is_steady(&self) -> bool {
+        self.legs.is_empty()
+    }
+
     /// Whether the load is over at a moment.
     #[inline]
     pub(super) fn over(&self, at: Ns) -> bool {

@@ -138,6 +138,8 @@ pub(super) struct Places {
     first: u64,
     blocks: u64,
     align: u64,
+    /// The length asked for last, and the places where one so long fits: dividing costs as much as the rest.
+    fits: (u64, u64),
     kind: Kind,
 }
 
@@ -189,13 +191,16 @@ impl Places {
             }
             Access::Sequential { streams } => sequential(streams, blocks, align, longest, users)?,
         };
-        Ok(Places { first, blocks, align, kind })
+        Ok(Places { first, blocks, align, fits: (longest, (blocks - longest) / align + 1), kind })
     }
 
     /// First block of the next transfer of so many blocks.
     #[inline]
     pub(super) fn draw(&mut self, user: u32, blocks: u64, dice: &mut Dice) -> u64 {
-        let places = self.blocks.saturating_sub(blocks) / self.align + 1;
+        if self.fits.0 != blocks {
+            self.fits = (blocks, self.blocks.saturating_sub(blocks) / self.align + 1);
+        }
+        let places = self.fits.1;
         let at = match &mut self.kind {
             Kind::Uniform => dice.below(places) * self.align,
             Kind::Zipf(zipf) => scatter(zipf.draw(dice), places) * self.align,

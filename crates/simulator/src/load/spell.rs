@@ -89,7 +89,10 @@ impl Spell {
     /// One of them, ns.
     #[inline]
     pub fn draw_ns(&self, dice: &mut Dice) -> Ns {
-        ns(self.draw(dice))
+        match *self {
+            Spell::NONE => 0,
+            _ => ns(self.draw(dice)),
+        }
     }
 
     /// True where no time goes by.
