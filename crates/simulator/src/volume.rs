@@ -221,6 +221,14 @@ impl Volume {
         (self.operations.credits, self.bytes.credits)
     }
 
+    /// Operations and bytes a second that are allowed just now: the burst while there are
+    /// credits, the baseline after that.
+    pub fn allowed(&self) -> [f64; 2] {
+        let now = |limit: &Limit, credits: f64| if credits > 0.0 { limit.burst } else { limit.baseline };
+        let (operations, bytes) = self.credits();
+        [now(&self.spec.operations, operations), now(&self.spec.bytes, bytes)]
+    }
+
     /// Takes a request, and says when it is done. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {

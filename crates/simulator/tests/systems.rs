@@ -226,3 +226,22 @@ fn one_seed_one_result() {
     assert_eq!(text(1), text(1));
     assert_ne!(text(1), text(2));
 }
+
+#[test]
+fn devices_of_many_parts_are_as_full_as_the_scarcest() {
+    let full = |id: &str, load| {
+        let device = diskwright_simulator::catalogue::find(id).expect("in the catalogue").device().expect("possible");
+        let mut system = system(vec![Drives::new("d", 1, device)], on(Target::Drive(0), load));
+        system.watch.duration = 2 * SECOND;
+        let report = run(&system);
+        let drive = report.component("d").expect("the drive");
+        (drive.utilisation(), drive.totals.busy(), rate(&report))
+    };
+    // one user keeps an SSD at work all the time, and uses little of it
+    let (used, busy, _) = full("samsung-980pro-1tb", users(1, reads(4096)));
+    assert!(used < 0.2 && busy > 0.9, "{used} {busy}");
+    // a volume of 3,000 operations a second that is asked for more
+    let (used, _, rate) = full("aws-gp3", users(64, reads(4096)));
+    assert!((0.97..=1.0).contains(&used), "{used}");
+    near(rate, 3000.0, 0.03);
+}

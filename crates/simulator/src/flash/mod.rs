@@ -25,7 +25,7 @@ pub use spec::{FlashModel, FlashSpec, FlashTotals, Slc, Start};
 use table::Table;
 
 use crate::Ns;
-use crate::io::Io;
+use crate::io::{BLOCK_BYTES, Io};
 
 /// One die.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +128,22 @@ impl Flash {
     /// Dies, for shares of [`FlashTotals::die_busy_ns`].
     pub fn dies(&self) -> u32 {
         self.model.all_dies
+    }
+
+    /// Time that each of its parts was needed since the beginning, s: the drive's processor,
+    /// the link to the host (each direction where it is duplex), the dies, the channels. A part
+    /// that was needed as long as time went by is full. Dies and channels are shares of all.
+    pub fn needed_s(&self) -> [f64; 5] {
+        let (spec, totals) = (self.model.spec(), &self.totals);
+        let commands = [spec.command_read, spec.command_write];
+        let processor: f64 =
+            commands.iter().zip(totals.requests).map(|(each, count)| *each as f64 * count as f64).sum();
+        let link = totals.blocks.map(|blocks| blocks as f64 * BLOCK_BYTES as f64 / spec.link);
+        let link = if spec.duplex { link } else { [link[0] + link[1], 0.0] };
+        let dies = totals.die_busy_ns as f64 * 1e-9 / f64::from(self.model.all_dies.max(1));
+        let pages = (totals.pages_read + totals.pages_programmed) as f64;
+        let channels = pages * f64::from(spec.page) / (spec.channel * f64::from(spec.channels.max(1)));
+        [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
     /// Takes a request, and says when it is done. `now` never goes back.

@@ -35,6 +35,20 @@ impl Parallel {
         }
     }
 
+    /// What its parts gave since the beginning, and what each can give in a second. `None` for
+    /// plain servers, whose time at work says all.
+    pub fn given(&self) -> Option<([f64; 5], [f64; 5])> {
+        match self {
+            Parallel::Flash(flash) => Some((flash.needed_s(), [1.0; 5])),
+            Parallel::Volume(volume) => {
+                let (totals, [operations, bytes]) = (volume.totals(), volume.allowed());
+                let given = [totals.operations as f64, totals.bytes as f64, 0.0, 0.0, 0.0];
+                Some((given, [operations, bytes, 1.0, 1.0, 1.0]))
+            }
+            Parallel::Plain { .. } => None,
+        }
+    }
+
     /// What an SSD's flash did.
     pub fn flash(&self) -> Option<FlashTotals> {
         match self {

@@ -162,6 +162,14 @@ impl DriveRun {
         }
     }
 
+    /// What its parts gave; see [`Parallel::given`].
+    pub fn given(&self) -> Option<([f64; 5], [f64; 5])> {
+        match &self.machine {
+            Machine::Mechanical(_) => None,
+            Machine::Parallel(device) => device.given(),
+        }
+    }
+
     fn new(machine: Machine, depth: u32, channel: Option<u16>) -> DriveRun {
         let (meter, counts) = (Meter::default(), Counts::default());
         DriveRun { machine, waiting: VecDeque::new(), seen: 0, depth: depth.max(1), channel, meter, counts }

@@ -64,18 +64,19 @@ pub struct Component {
     /// What it did, where that is counted: drives; of others only `bytes_read`,
     /// which is then all bytes.
     pub counts: Counts,
+    /// Of an SSD or a volume: the share of its scarcest part that was used (of an SSD the
+    /// processor, the link, the dies or the channels; of a volume operations or bytes against
+    /// what was allowed at the end of the stretch), 0 to 1.
+    pub scarcest: Option<f64>,
     /// What an SSD's flash did, since the beginning of the simulation.
     pub flash: Option<FlashTotals>,
 }
 
 impl Component {
     /// Share of its capacity that was at work, 0 to 1; NaN where no time went by.
-    /// Of drives and channels it is the share of time with anything at work.
+    /// Of SSDs and volumes it is that of their scarcest part.
     pub fn utilisation(&self) -> f64 {
-        match self.kind {
-            Kind::Drive | Kind::Channel => self.totals.busy(),
-            _ => self.totals.utilisation() / f64::from(self.servers),
-        }
+        self.scarcest.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
     }
 }
 
@@ -177,13 +178,24 @@ impl Report {
     }
 }
 
+/// What the parts of a device gave, and can give in a second.
+type Given = ([f64; 5], [f64; 5]);
+
+/// Share of the scarcest part of a device that was used in a stretch of so many ns.
+fn scarcest(from: &Option<Given>, to: &Option<Given>, elapsed: Ns) -> Option<f64> {
+    let ((before, _), (after, rates)) = (from.as_ref()?, to.as_ref()?);
+    let parts = after.iter().zip(before).zip(rates);
+    let shares = parts.map(|((after, before), rate)| (after - before) / (rate * elapsed as f64 * 1e-9));
+    Some(shares.fold(0.0, f64::max).min(1.0))
+}
+
 /// Everything that is counted, at a moment.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub at: Ns,
     stations: Vec<(Totals, u64)>,
     channels: Vec<(Totals, u64)>,
-    drives: Vec<(Totals, Counts)>,
+    drives: Vec<(Totals, Counts, Option<Given>)>,
     arrays: Vec<(Totals, Counts, u64, u64)>,
     loads: Vec<Counts>,
     caches: Vec<CacheCounters>,
@@ -200,7 +212,7 @@ impl Simulation {
             at: now,
             stations: stations.map(|(station, bytes)| (station.totals(now), *bytes)).collect(),
             channels: self.channels.iter_mut().map(|run| (run.meter.totals(now), run.bytes)).collect(),
-            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts)).collect(),
+            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts, run.given())).collect(),
             arrays: self
                 .arrays
                 .iter_mut()
@@ -269,6 +281,7 @@ impl Simulation {
             servers: self.stations[at].servers(),
             totals: to.stations[at].0.since(&from.stations[at].0),
             counts: passed(to.stations[at].1 - from.stations[at].1),
+            scarcest: None,
             flash: None,
         };
         let channel = |(at, name): (usize, &String)| Component {
@@ -277,6 +290,7 @@ impl Simulation {
             servers: 1,
             totals: to.channels[at].0.since(&from.channels[at].0),
             counts: passed(to.channels[at].1 - from.channels[at].1),
+            scarcest: None,
             flash: None,
         };
         let drive = |(at, name): (usize, &String)| Component {
@@ -285,6 +299,7 @@ impl Simulation {
             servers: self.drives[at].servers(),
             totals: to.drives[at].0.since(&from.drives[at].0),
             counts: to.drives[at].1.since(&from.drives[at].1),
+            scarcest: scarcest(&from.drives[at].2, &to.drives[at].2, to.at - from.at),
             flash: match &self.drives[at].machine {
                 Machine::Parallel(device) => device.flash(),
                 Machine::Mechanical(_) => None,
