@@ -99,7 +99,11 @@ impl State {
     #[inline]
     fn is_being_read(&self, model: &Model, now: Ns, block: u64) -> bool {
         let Alone::Ahead { segment, next, limit, at, .. } = self.alone else { return false };
-        if !model.cache.keeps || block > limit || block < self.segments.get(segment).start {
+        // one comparison tells nearly all apart: a segment holds no more, and its limit is as far ahead at most
+        if limit.wrapping_sub(block) > 2 * self.segments.blocks
+            || !model.cache.keeps
+            || block < self.segments.get(segment).start
+        {
             return false;
         }
         let sector = model.mechanism.span(&model.mechanism.geometry.place(next), 1).max(1);
