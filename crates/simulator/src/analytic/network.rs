@@ -249,7 +249,8 @@ impl Network {
             let share = (next - present - 1.0) / (next - present).max(1.0);
             let before = state.centers.clone();
             state.throughput = state.throughput.max(1e-9);
-            let after = loads.iter().any(|load| load.after || load.all > 0.99);
+            let behind = loads.iter().any(|load| load.after);
+            let after = behind || loads.iter().any(|load| load.all > 0.99);
             let rounds = if share > 0.0 || after { 6 } else { 2 };
             for _ in 0..rounds {
                 let seen: Vec<Found> = before
@@ -260,7 +261,12 @@ impl Network {
                         busy: a.busy + (b.busy - a.busy) * share,
                     })
                     .collect();
+                let last = state.throughput;
                 state = self.round(next, think_s, &seen, &state, &loads, most);
+                if behind && last > 1e-9 {
+                    // more done leaves more behind, which lets less be done: the middle settles
+                    state.throughput = (state.throughput * last).sqrt();
+                }
             }
             present = next;
         }
