@@ -16,6 +16,9 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
 /// Name and text of each system.
 pub const SYSTEMS: &[(&str, &str)] = &[
     ("flashdisk", include_str!("../../../experiments/systems/flashdisk.toml")),
+    ("netbench-1", include_str!("../../../experiments/systems/netbench-1.toml")),
+    ("netbench-2", include_str!("../../../experiments/systems/netbench-2.toml")),
+    ("nt-copy", include_str!("../../../experiments/systems/nt-copy.toml")),
     ("nt-pio", include_str!("../../../experiments/systems/nt-pio.toml")),
     ("nt-scsi", include_str!("../../../experiments/systems/nt-scsi.toml")),
     ("nt-stripes", include_str!("../../../experiments/systems/nt-stripes.toml")),

@@ -15,8 +15,8 @@ impl Cache {
         }
         self.draining &= self.dirty > 0;
         let oldest = self.volumes.iter().filter_map(|volume| volume.order.oldest(&self.lines)).map(|(_, since)| since);
-        if let (Some(after), Some(since), None) = (back.flush_after, oldest.min(), self.wake) {
-            let due = since.saturating_add(after);
+        let due = oldest.min().and_then(|since| back.due(since));
+        if let (Some(due), None) = (due, self.wake) {
             // what is overdue goes as soon as one of those under way is done
             if due > self.now {
                 self.wake = Some(due);
@@ -35,7 +35,7 @@ impl Cache {
         let turns = (0..count).map(|turn| (self.next_volume + turn) % count);
         let found = turns.into_iter().find(|at| {
             let volume = &self.volumes[*at];
-            let old = |since: Ns| back.flush_after.is_some_and(|after| since.saturating_add(after) <= self.now);
+            let old = |since: Ns| back.due(since).is_some_and(|due| due <= self.now);
             let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| any || old(since));
             waits && volume.leaving < back.flush_depth.max(1)
         })?;

@@ -80,6 +80,9 @@ pub struct Back {
     pub flush_at: f64,
     /// A page dirty for so long goes; none: never for its age.
     pub flush_after: Option<Ns>,
+    /// Ages are looked at only so often, so that what comes of age between two
+    /// looks goes together (Windows NT's lazy writer: once a second); 0: at any moment.
+    pub flush_every: Ns,
     /// The longest write made of neighbours, blocks.
     pub coalesce_blocks: u32,
     /// Such writes under way at most.
@@ -106,10 +109,19 @@ impl Default for Back {
             dirty_limit: 0.2,
             flush_at: 0.1,
             flush_after: Some(30_000_000_000),
+            flush_every: 0,
             coalesce_blocks: 1024,
             flush_depth: 32,
             order: FlushOrder::Address,
         }
+    }
+}
+
+impl Back {
+    /// When a page dirty since then goes for its age.
+    pub(super) fn due(&self, since: Ns) -> Option<Ns> {
+        let due = since.saturating_add(self.flush_after?);
+        Some(if self.flush_every == 0 { due } else { due.checked_next_multiple_of(self.flush_every).unwrap_or(due) })
     }
 }
 

@@ -185,6 +185,7 @@ fn any_spec(dice: &mut Dice) -> CacheSpec {
         dirty_limit,
         flush_at: dirty_limit * dice.share() * dice.below(2) as f64,
         flush_after: dice.chance(0.5).then(|| dice.below(3000)),
+        flush_every: 500 * dice.below(2),
         coalesce_blocks: 1 + dice.below(40) as u32,
         flush_depth: 1 + dice.below(6) as u32,
         order: if dice.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },

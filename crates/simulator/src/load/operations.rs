@@ -36,6 +36,7 @@ struct Work {
     read_share: f64,
     total: Option<u64>,
     parallel: u32,
+    pause: Spell,
     compute: Spell,
     cached: bool,
     posted: bool,
@@ -171,11 +172,12 @@ impl Book {
     #[inline]
     fn ask(&mut self, flight: &mut Flight, blocks: u32, turn: Turn, dice: &mut Dice, asks: &mut Vec<Ask>) {
         let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        let at = turn.at.saturating_add(work.pause.draw_ns(dice));
         let compute = work.compute.draw_ns(dice);
         let posted = work.posted && self.posted_out < MOST_POSTED;
         self.posted_out += u32::from(posted);
         asks.push(Ask {
-            at: turn.at,
+            at,
             who: if posted { turn.who | POSTED } else { turn.who },
             target: work.target,
             io: Io { first: flight.next, blocks, write: flight.write },
@@ -217,6 +219,7 @@ impl Work {
         if !transfer.align_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(LoadError::new("align_bytes", "whole blocks of 512"));
         }
+        transfer.pause.check("pause")?;
         transfer.compute.check("compute")?;
         let longest = total.unwrap_or(u64::from(reads.most().max(writes.most())));
         let align = match transfer.align_bytes / BLOCK_BYTES {
@@ -225,8 +228,8 @@ impl Work {
         };
         let stretch = stretch(&transfer.part, room)?;
         let places = Places::new(&transfer.access, stretch, align, longest, users)?;
-        let Transfer { target, read_share, parallel, compute, cached, posted, .. } = *transfer;
-        Ok(Work { target, places, reads, writes, read_share, total, parallel, compute, cached, posted })
+        let Transfer { target, read_share, parallel, pause, compute, cached, posted, .. } = *transfer;
+        Ok(Work { target, places, reads, writes, read_share, total, parallel, pause, compute, cached, posted })
     }
 
     #[inline]

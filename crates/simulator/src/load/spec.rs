@@ -171,6 +171,9 @@ pub struct Transfer {
     pub total_bytes: Option<u64>,
     /// Most pieces under way at a time.
     pub parallel: u32,
+    /// What passes before each request without using anything that is simulated:
+    /// a client's own time, its network.
+    pub pause: Spell,
     /// Processor time of the load for each request, before it.
     pub compute: Spell,
     /// Through the file cache.
@@ -193,6 +196,7 @@ impl Default for Transfer {
             write_bytes: None,
             total_bytes: None,
             parallel: 1,
+            pause: Spell::Constant { s: 0.0 },
             compute: Spell::Constant { s: 0.0 },
             cached: false,
             posted: false,

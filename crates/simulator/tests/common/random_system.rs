@@ -47,6 +47,7 @@ fn cache(dice: &mut Dice) -> CacheSpec {
         dirty_limit,
         flush_at: dirty_limit * dice.share(),
         flush_after: maybe(dice, 0.5, |dice| dice.below(2_000_000_000)),
+        flush_every: 0,
         coalesce_blocks: 8 << dice.below(6),
         flush_depth: 1 + dice.below(16) as u32,
         order: one(dice, &[FlushOrder::Address, FlushOrder::Age]),

@@ -47,6 +47,7 @@ fn transfer(dice: &mut Dice) -> Transfer {
         write_bytes: dice.chance(0.3).then(|| sizes(dice)),
         total_bytes: dice.chance(0.4).then(|| 512 * dice.below(2000)),
         parallel: dice.below(6) as u32,
+        pause: Spell::NONE,
         compute: spell(dice),
         cached: dice.chance(0.5),
         posted: dice.chance(0.2),

@@ -55,7 +55,8 @@ fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
 
 /// `write = "back"` with its keys, or `"through"`.
 fn write(fields: &Fields<'_, '_>) -> Write {
-    const KEYS: [&str; 6] = ["dirty_limit", "flush_at", "flush_after", "coalesce", "flush_depth", "flush_order"];
+    const KEYS: [&str; 7] =
+        ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order"];
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
     if through {
         for key in KEYS.into_iter().filter(|key| fields.has(key)) {
@@ -71,6 +72,7 @@ fn write(fields: &Fields<'_, '_>) -> Write {
     Write::Back(Back {
         dirty_limit,
         flush_at: fields.share("flush_at").unwrap_or(usual.flush_at.min(dirty_limit)),
+        flush_every: fields.time("flush_every").unwrap_or(usual.flush_every),
         flush_after: if after { None } else { fields.time("flush_after").or(usual.flush_after) },
         coalesce_blocks: fields.request_blocks("coalesce").unwrap_or(usual.coalesce_blocks),
         flush_depth: fields.whole("flush_depth", 1, 1 << 16).map_or(usual.flush_depth, |n| n as u32),

@@ -10,7 +10,7 @@ use crate::text::quantity::{self, SIZE};
 use crate::text::{Fields, Value, did_you_mean, number};
 
 /// Keys of a transfer.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "read_share",
     "size",
     "write_size",
@@ -22,6 +22,7 @@ const KEYS: [&str; 14] = [
     "area",
     "total",
     "parallel",
+    "pause",
     "compute",
     "cached",
     "posted",
@@ -97,6 +98,7 @@ fn transfer(fields: &Fields<'_, '_>, cached: bool, target: u16) -> Transfer {
         write_bytes: sizes(fields, "write_size"),
         total_bytes: fields.blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
         parallel: fields.whole("parallel", 1, 65_536).map_or(usual.parallel, |n| n as u32),
+        pause: spell(fields, "pause").unwrap_or(Spell::NONE),
         compute: spell(fields, "compute").unwrap_or(Spell::NONE),
         cached: fields.truth("cached").unwrap_or(cached),
         posted: fields.truth("posted").unwrap_or(usual.posted),
