@@ -437,3 +437,14 @@ fn what_may_not_be_meant_is_noted() {
         assert!(notes.iter().any(|note| note.contains(expected)), "{rest}: {notes:?}");
     }
 }
+
+#[test]
+fn a_controllers_cache_is_not_a_file_cache() {
+    use diskwright_simulator::cache::{Back, Write};
+    let text = "[host.cache]\nsize = \"1MB\"\n[[controller]]\nname = \"raid\"\n[controller.cache]\nsize = \"1MB\"\n\
+                [[drive]]\nname = \"d\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"w\"\n";
+    let system = described(text).system;
+    let write = |cache: &Option<diskwright_simulator::cache::CacheSpec>| cache.as_ref().map(|cache| cache.write);
+    assert_eq!(write(&system.host.cache), Some(Write::Back(Back::default())));
+    assert_eq!(write(&system.controllers[0].cache), Some(Write::Back(Back::battery())));
+}

@@ -123,6 +123,13 @@ impl Back {
         let due = since.saturating_add(self.flush_after?);
         Some(if self.flush_every == 0 { due } else { due.checked_next_multiple_of(self.flush_every).unwrap_or(due) })
     }
+
+    /// A controller's battery-backed memory: all of it takes writes, which go on
+    /// to the drives at once (as arrays of such controllers are described; there
+    /// is no age to wait for when power cannot lose it).
+    pub fn battery() -> Back {
+        Back { dirty_limit: 1.0, flush_at: 0.0, flush_after: None, ..Back::default() }
+    }
 }
 
 impl Default for CacheSpec {

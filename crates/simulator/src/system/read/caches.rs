@@ -3,8 +3,9 @@
 use crate::cache::{Back, CacheSpec, FlushOrder, ReadAhead, Write};
 use crate::text::Fields;
 
-/// A cache; whatever is not said is as in [`CacheSpec::default`].
-pub(super) fn cache(fields: &Fields<'_, '_>) -> CacheSpec {
+/// A cache; whatever is not said is as in [`CacheSpec::default`], and its writes
+/// are `back`.
+pub(super) fn cache(fields: &Fields<'_, '_>, back: Back) -> CacheSpec {
     let usual = CacheSpec::default();
     if !fields.has("size") {
         fields.missing("size", "\"64MB\"");
@@ -15,7 +16,7 @@ pub(super) fn cache(fields: &Fields<'_, '_>) -> CacheSpec {
         read: read_ahead(fields, usual.read),
         streams: fields.whole("streams", 1, 1 << 16).map_or(usual.streams, |n| n as u32),
         early: fields.truth("read_ahead_early").unwrap_or(usual.early),
-        write: write(fields),
+        write: write(fields, back),
         reserve_for_writes: fields.share("reserve_for_writes").unwrap_or(usual.reserve_for_writes),
         allocate_on_write: fields.truth("keep_written").unwrap_or(usual.allocate_on_write),
         read_before_partial_write: fields.truth("read_before_write").unwrap_or(usual.read_before_partial_write),
@@ -54,7 +55,7 @@ fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
 }
 
 /// `write = "back"` with its keys, or `"through"`.
-fn write(fields: &Fields<'_, '_>) -> Write {
+fn write(fields: &Fields<'_, '_>, usual: Back) -> Write {
     const KEYS: [&str; 7] =
         ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order"];
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
@@ -65,7 +66,6 @@ fn write(fields: &Fields<'_, '_>) -> Write {
         fields.know(&KEYS);
         return Write::Through;
     }
-    let usual = Back::default();
     let dirty_limit = fields.share("dirty_limit").unwrap_or(usual.dirty_limit);
     let after = fields.take("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
     let orders = [("address", FlushOrder::Address), ("age", FlushOrder::Age)];

@@ -3,6 +3,7 @@
 use super::MOST_TABLES;
 use super::caches;
 use super::names::Names;
+use crate::cache::Back;
 use crate::system::{Bus, Channel, Controller, Host, Transfer};
 use crate::text::Fields;
 
@@ -17,7 +18,7 @@ pub(super) fn host(fields: &Fields<'_, '_>) -> Host {
         xor_byte_ps: fields.each_byte("xor").unwrap_or(usual.xor_byte_ps),
         galois_byte_ps: fields.each_byte("galois").unwrap_or(usual.galois_byte_ps),
         other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(usual.other_interrupts_per_s),
-        cache: fields.inner("cache").map(|cache| caches::cache(&cache)),
+        cache: fields.inner("cache").map(|cache| caches::cache(&cache, Back::default())),
         transfer_blocks: fields.request_blocks("largest"),
         memory_rate: fields.rate("memory_rate"),
     };
@@ -71,7 +72,7 @@ pub(super) fn controllers(top: &Fields<'_, '_>, names: &mut Names) -> Vec<Contro
             rate: fields.rate("rate"),
             xor_byte_ps: fields.each_byte("xor").unwrap_or(0),
             galois_byte_ps: fields.each_byte("galois").unwrap_or(0),
-            cache: fields.inner("cache").map(|cache| caches::cache(&cache)),
+            cache: fields.inner("cache").map(|cache| caches::cache(&cache, Back::battery())),
             outstanding: fields.whole("outstanding", 1, 1 << 20).map(|n| n as u32),
             transfer_blocks: fields.request_blocks("largest"),
             transfer: transfer(fields),
