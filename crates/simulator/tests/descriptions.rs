@@ -242,7 +242,7 @@ fn workloads_of_the_documents_are_read() {
         ("kind = \"netbench\"\nusers = 8\nworkspace = \"9GB\"", "8 workspaces take 150995008 blocks"),
         ("kind = \"scan\"\nextent = 64", "`extent` is 64 without a unit, where a size belongs"),
         ("kind = \"oltp\"\nlog = { on = \"log\" }", "`log` is not among what the workload uses: on = [\"disk\"]"),
-        ("kind = \"sort\"\ndata = \"20GB\"", "20000000000 bytes"),
+        ("kind = \"sort\"\ndata = \"20GB\"", "`input`: 39062500 blocks are needed"),
         ("kind = \"trace\"", "`file` is missing; such as file = \"day.csv\""),
         ("kind = \"trace\"\nfile = \"none.csv\"", "`none.csv`: no such file"),
         ("kind = \"trace\"\nfile = \"day.csv\"\ndepth = 2", "requests that wait for one another"),
