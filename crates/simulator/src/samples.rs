@@ -34,6 +34,8 @@ pub struct Samples {
     link_rates: Vec<Option<u64>>,
     processors: u32,
     other_interrupts_per_s: f64,
+    /// Processor time of one of them, ns.
+    interrupt: crate::Ns,
     /// Members of each array that have failed before the beginning.
     failed: Vec<usize>,
     /// Bytes of a member that each array's background work was through with.
@@ -50,6 +52,7 @@ impl Samples {
             link_rates: system.channels.iter().map(|channel| channel.rate).collect(),
             processors: system.host.processors,
             other_interrupts_per_s: system.host.other_interrupts_per_s,
+            interrupt: system.host.interrupt,
             failed: system.arrays.iter().map(|set| set.failed.len()).collect(),
             done: vec![0; system.arrays.len()],
         }
@@ -93,11 +96,13 @@ impl Samples {
         let elapsed_s = report.elapsed_s();
         let all_s = elapsed_s * f64::from(self.processors);
         let station = report.components.iter().find(|component| component.kind == Kind::Processor);
-        let busy_s = station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * NS);
+        let others = self.other_interrupts_per_s * elapsed_s;
+        // those that come anyway are reckoned, not simulated: they keep nobody waiting
+        let others_s = others * self.interrupt as f64 * NS;
+        let busy_s = station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * NS + others_s);
         // a server that is at work for longer than an interval is counted in it, not when it began
         let busy_s = busy_s.min(all_s);
         let interrupts_s = (report.interrupt_ns * NS).min(busy_s);
-        let others = self.other_interrupts_per_s * elapsed_s;
         let queue = station.map_or(f64::NAN, |processor| processor.totals.queue());
         // programs are counted when they ask for their time, which may end in the next interval
         let programs_s = (report.compute_ns * NS).min(busy_s - interrupts_s);
