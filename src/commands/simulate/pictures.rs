@@ -219,7 +219,7 @@ pub fn sweep_sheet(key: &str, runs: &[Run], charts: Vec<Curves>) -> Sheet {
             sweep::words(run),
         ]
     };
-    let titles = titles(&[key, "Requests", "Bytes", "Response", "Where it is full"]);
+    let titles = titles(&[key, "Requests", "Bytes", "Response", "Fullest"]);
     let table = Rows { titles, rows: runs.iter().map(row).collect() };
     let section = Section { title: format!("By {key}"), charts, tables: vec![table], ..Section::default() };
     Sheet {

@@ -126,9 +126,7 @@ fn table(key: &str, runs: &[Run]) -> Table {
     table = table.column("fullest", Align::Left);
     for run in runs {
         let report = &run.outcome.report;
-        let fullest = screen::fullest(&run.outcome).map_or_else(String::new, |component| {
-            format!("{} {}", screen::name(component), display(component.utilisation(), "fraction"))
-        });
+        let fullest = words(run);
         for workload in &report.workloads {
             let elapsed_s = report.elapsed_s();
             let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| display(ns / 1e9, "s"));
@@ -147,7 +145,9 @@ fn table(key: &str, runs: &[Run]) -> Table {
     table
 }
 
-/// The sentence on each run, for a page.
+/// The fullest part of a run's path, and how full it is.
 pub fn words(run: &Run) -> String {
-    screen::bottleneck_words(&run.outcome)
+    screen::fullest(&run.outcome).map_or_else(String::new, |component| {
+        format!("{} {}", screen::name(component), display(component.utilisation(), "fraction"))
+    })
 }
