@@ -1,4 +1,26 @@
-//! What somebody who mistyped a word may have meant.
+//! What somebody wrote in a file of theirs: numbers as TOML has them, and what a
+//! mistyped word may have meant.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// A finite number, written as a decimal integer or with a point; `None` for anything else.
+///
+/// ```
+/// use diskwright_base::words::number;
+/// let table = toml::de::DeTable::parse("a = 1_000\nb = 2.5\nc = 0x10\nd = inf\ne = '1'").unwrap();
+/// let of = |key: &str| table.get_ref().get(key).and_then(number);
+/// assert_eq!((of("a"), of("b"), of("c"), of("d"), of("e")), (Some(1000.0), Some(2.5), None, None, None));
+/// ```
+pub fn number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
+    let value = value.get_ref();
+    let text = match (value.as_integer(), value.as_float()) {
+        (Some(integer), _) if integer.radix() == 10 => integer.as_str(),
+        (_, Some(float)) => float.as_str(),
+        _ => return None,
+    };
+    text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite())
+}
 
 /// The nearest of `known` to a mistyped word, where one is near.
 ///

@@ -3,11 +3,11 @@
 
 use diskwright_base::Class;
 use diskwright_base::units::parse_duration;
-use diskwright_base::words::nearest;
+use diskwright_base::words::{nearest, number};
 
 use crate::advice::{self, Advice};
 use crate::names::{Name, comparable, objects, product_unit, quotient_unit};
-use crate::read::{Fields, RuleError, Source, Value, number, parse};
+use crate::read::{Fields, RuleError, Source, Value, parse};
 use crate::rule::*;
 
 const CLASSES: &[(&str, Class)] = &[

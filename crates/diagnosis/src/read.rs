@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use diskwright_base::words::nearest;
+use diskwright_base::words::{nearest, number};
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -190,15 +190,4 @@ impl<'a, 'i> Fields<'a, 'i> {
 
 fn suggestion(word: &str, known: &[&'static str]) -> String {
     nearest(word, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
-}
-
-/// A finite number, written as an integer or with a point.
-pub(crate) fn number(value: Value<'_, '_>) -> Option<f64> {
-    let value = value.get_ref();
-    let text = match (value.as_integer(), value.as_float()) {
-        (Some(integer), _) if integer.radix() == 10 => integer.as_str(),
-        (_, Some(float)) => float.as_str(),
-        _ => return None,
-    };
-    text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite())
 }

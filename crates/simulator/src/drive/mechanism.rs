@@ -190,7 +190,7 @@ impl Mechanism {
             let arrived = passage.end;
             let span = self.span(place, run.sectors);
             let wait = self.wait(arrived, place.angle);
-            let turn = self.turn >> 16;
+            let turn = self.revolution();
             if on_arrival && wait + span > turn {
                 // it lands within what it is to read, and takes a whole turn for all of it
                 passage.rotation += turn - span;
@@ -257,7 +257,7 @@ impl Mechanism {
             let last_comes = stream.from + stream.block * u64::from(done + run.blocks);
             let able = arrived.max(first_comes).max((last_comes + sector * u64::from(ahead)).saturating_sub(span));
             let wait = self.wait(able, place.angle);
-            let turn = self.turn >> 16;
+            let turn = self.revolution();
             if on_arrival && wait + span > turn {
                 passage.rotation += able - arrived + turn - span;
                 passage.end = able + turn;

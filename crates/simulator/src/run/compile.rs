@@ -1,6 +1,5 @@
 //! From a system to its paths, stations and drives.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use diskwright_base::{Dice, Histogram};
@@ -66,7 +65,6 @@ struct Compiler<'a> {
     /// Volumes of each cache.
     regions: Vec<Vec<(u64, u64, Path)>>,
     host_cache: Option<u16>,
-    drive_paths: HashMap<u32, Vec<Step>>,
 }
 
 /// Stations and more of a controller.
@@ -152,7 +150,6 @@ impl<'a> Compiler<'a> {
             controllers: Vec::new(),
             regions: Vec::new(),
             host_cache: None,
-            drive_paths: HashMap::new(),
         };
         compiler.station(Kind::Processor, "processors", system.host.processors);
         if system.host.memory_rate.is_some() {
@@ -394,12 +391,7 @@ impl<'a> Compiler<'a> {
                     .group_of(drive)
                     .ok_or_else(|| missing(of, "drive", drive as usize, system.drive_count() as usize))?;
                 let blocks = system.drives[group].device.blocks();
-                let path = match self.drive_paths.get(&drive) {
-                    Some(steps) => steps.clone(),
-                    None => self.drive_steps(drive, blocks)?,
-                };
-                self.drive_paths.insert(drive, path.clone());
-                steps.extend(path);
+                steps.extend(self.drive_steps(drive, blocks)?);
                 Ok((steps, blocks))
             }
             Target::Array(at) => {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use diskwright_base::words::nearest;
+use diskwright_base::words::{nearest, number};
 use toml::de::DeTable;
 
 use super::quantity::{self, Sort, Wrong};
@@ -357,17 +357,6 @@ fn article(found: &str) -> String {
         "float" => "a number".to_owned(),
         other => format!("a {other}"),
     }
-}
-
-/// A finite number, written as an integer or with a point.
-pub(crate) fn number(value: Value<'_, '_>) -> Option<f64> {
-    let value = value.get_ref();
-    let text = match (value.as_integer(), value.as_float()) {
-        (Some(integer), _) if integer.radix() == 10 => integer.as_str(),
-        (_, Some(float)) => float.as_str(),
-        _ => return None,
-    };
-    text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
 #[cfg(test)]

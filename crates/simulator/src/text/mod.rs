@@ -16,8 +16,9 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+pub(crate) use diskwright_base::words::number;
 pub use fields::Fields;
-pub(crate) use fields::{did_you_mean, number};
+pub(crate) use fields::did_you_mean;
 
 /// A value and where it stands.
 pub type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
