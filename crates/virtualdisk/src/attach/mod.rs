@@ -1,0 +1,1 @@
+//! Makes an export a block device of this machine.

@@ -1,0 +1,1 @@
+//! Exports behind a socket, in the time of the described system.
