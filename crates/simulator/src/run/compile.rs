@@ -10,6 +10,7 @@ use super::channels::ChannelRun;
 use super::devices::Parallel;
 use super::drives::DriveRun;
 use super::loads::{Asks, LoadRun};
+use super::outside::Served;
 use super::path::{Cost, Path, Paths, Step, When, byte_ps};
 use super::report::{Kind, Names};
 use super::{Counts, Gate, Simulation};
@@ -67,6 +68,12 @@ struct Compiler<'a> {
     host_cache: Option<u16>,
 }
 
+/// The paths to a volume past the file cache and through it, and its blocks.
+type Volume = (Path, Path, u64);
+
+/// Volumes that have their paths.
+type Volumes = Vec<(Target, Volume)>;
+
 /// Stations and more of a controller.
 struct ControllerParts {
     command: u16,
@@ -82,6 +89,15 @@ impl Simulation {
     /// # Errors
     /// Names the part of the system that cannot be.
     pub fn new(system: &System) -> Result<Simulation, Error> {
+        Simulation::serving(system, &[])
+    }
+
+    /// A system at rest, at moment 0, that also serves these targets to the
+    /// outside: past the file cache, because whoever asks has one of his own.
+    ///
+    /// # Errors
+    /// Names the part of the system that cannot be.
+    pub fn serving(system: &System, targets: &[Target]) -> Result<Simulation, Error> {
         let mut compiler = Compiler::new(system);
         let drives = compiler.drives()?;
         let channels = compiler.channels();
@@ -89,7 +105,9 @@ impl Simulation {
         for set in &system.arrays {
             arrays.push(compiler.array(set, &drives)?);
         }
-        let loads = compiler.loads(&arrays)?;
+        let mut known = Volumes::new();
+        let loads = compiler.loads(&arrays, &mut known)?;
+        let served = compiler.served(targets, &arrays, &mut known)?;
         let Compiler { mut paths, stations, names, gates, regions, host_cache, controllers, .. } = compiler;
         let end = paths.add(&[]);
         let mut caches = Vec::new();
@@ -109,7 +127,7 @@ impl Simulation {
         }
         let station_bytes = vec![0; stations.len()];
         let host = &system.host;
-        Ok(Simulation {
+        let mut simulation = Simulation {
             events: Events::new(),
             jobs: Default::default(),
             paths,
@@ -129,11 +147,14 @@ impl Simulation {
             compute_ns: 0,
             other_interrupts_per_s: host.other_interrupts_per_s,
             other_interrupt: host.interrupt,
+            served,
             watch: system.watch,
             names,
             started: false,
             over: false,
-        })
+        };
+        simulation.interval();
+        Ok(simulation)
     }
 }
 
@@ -416,20 +437,22 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn loads(&mut self, arrays: &[ArrayRun]) -> Result<Vec<LoadRun>, Error> {
+    /// Targets that are served to the outside.
+    fn served(&mut self, targets: &[Target], arrays: &[ArrayRun], known: &mut Volumes) -> Result<Served, Error> {
+        let mut served = Served::default();
+        for target in targets {
+            let (past, _, blocks) = self.volume("export", *target, arrays, known)?;
+            served.targets.push((past, blocks));
+        }
+        Ok(served)
+    }
+
+    fn loads(&mut self, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Vec<LoadRun>, Error> {
         let mut loads = Vec::new();
-        let mut known: Vec<(Target, (Path, Path, u64))> = Vec::new();
         for (position, workload) in self.system.workloads.iter().enumerate() {
             let (mut paths, mut sizes) = (Vec::new(), Vec::new());
             for target in &workload.targets {
-                let (past, through, blocks) = match known.iter().find(|(other, _)| other == target) {
-                    Some((_, known)) => *known,
-                    None => {
-                        let new = self.volume(&workload.name, *target, arrays)?;
-                        known.push((*target, new));
-                        new
-                    }
-                };
+                let (past, through, blocks) = self.volume(&workload.name, *target, arrays, known)?;
                 paths.push((past, through));
                 sizes.push(blocks);
             }
@@ -443,14 +466,22 @@ impl<'a> Compiler<'a> {
     }
 
     /// The paths to a volume past the file cache and through it, and its blocks.
-    fn volume(&mut self, of: &str, target: Target, arrays: &[ArrayRun]) -> Result<(Path, Path, u64), Error> {
+    fn volume(&mut self, of: &str, target: Target, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Volume, Error> {
+        if let Some((_, volume)) = known.iter().find(|(other, _)| *other == target) {
+            return Ok(*volume);
+        }
         let (steps, blocks) = self.target(of, target, arrays)?;
         let past = self.paths.add(&[vec![Step::Compute], steps.clone()].concat());
-        let Some(cache) = self.host_cache else { return Ok((past, past, blocks)) };
-        let below = self.paths.add(&steps);
-        let ask = self.region(cache, blocks, below);
-        let copy = Cost { byte_ps: self.system.host.copy_byte_ps, ..Cost::default() };
-        let through = self.paths.add(&[Step::Compute, ask, Step::Visit { station: 0, when: When::Always, cost: copy }]);
+        let through = match self.host_cache {
+            None => past,
+            Some(cache) => {
+                let below = self.paths.add(&steps);
+                let ask = self.region(cache, blocks, below);
+                let copy = Cost { byte_ps: self.system.host.copy_byte_ps, ..Cost::default() };
+                self.paths.add(&[Step::Compute, ask, Step::Visit { station: 0, when: When::Always, cost: copy }])
+            }
+        };
+        known.push((target, (past, through, blocks)));
         Ok((past, through, blocks))
     }
 }

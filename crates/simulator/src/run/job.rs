@@ -16,6 +16,8 @@ pub(super) enum Parent {
     Flight { array: u16, number: u32, member: u16 },
     /// A request that was split.
     Part { job: u32 },
+    /// Whoever asked from outside of the simulation: the caller's number.
+    Outside { tag: u32 },
     /// A rebuild or a scrub.
     Background { array: u16 },
 }

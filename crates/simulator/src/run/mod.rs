@@ -13,6 +13,7 @@ mod devices;
 mod drives;
 mod job;
 mod loads;
+mod outside;
 mod path;
 mod report;
 
@@ -31,6 +32,7 @@ use path::{Paths, Step};
 
 pub use compile::Error;
 pub use drives::Counts;
+pub use outside::{Answer, Outside};
 pub use report::{ArrayReport, BackgroundReport, CacheReport, Component, Kind, Report, WorkloadReport};
 
 /// Longest time that a program has a processor before another one has its turn, ns.
@@ -57,6 +59,8 @@ enum Event {
     Go { job: u32 },
     /// A user goes on whose request took no time.
     Again { load: u16, who: u32 },
+    /// A request from outside begins.
+    Outside { number: u32 },
 }
 
 /// A place where at most so many requests are at a time.
@@ -92,6 +96,7 @@ pub struct Simulation {
     compute_ns: u64,
     other_interrupts_per_s: f64,
     other_interrupt: Ns,
+    served: outside::Served,
     watch: Watch,
     names: report::Names,
     started: bool,
@@ -195,6 +200,7 @@ impl Simulation {
             Event::Background { array } => self.background(now, array),
             Event::Go { job } => self.advance(now, job),
             Event::Again { load, who } => self.load_next(now, load, who, Cause::Done),
+            Event::Outside { number } => self.outside_begins(now, number),
         }
     }
 
@@ -368,6 +374,10 @@ impl Simulation {
                     self.jobs[whole].at = self.end;
                     self.finish(now, whole);
                 }
+            }
+            Parent::Outside { tag } => {
+                self.jobs.remove(job);
+                self.outside_done(now, tag, &done);
             }
             Parent::Background { .. } => self.jobs.remove(job),
         }
