@@ -9,6 +9,7 @@ mod ceilings;
 mod columns;
 mod compare;
 mod compare_results;
+mod disk;
 mod drives;
 mod experiments;
 mod explain;
@@ -69,6 +70,8 @@ pub enum Command {
     Probe(Box<probe::Arguments>),
     /// Predict: replay a measured trace on a described drive
     Simulate(simulate::Arguments),
+    /// Serve a described system as a disk that real programs use, and attach it
+    Disk(disk::Arguments),
     /// Hold the simulator against the measurements that its source documents print
     Experiments(experiments::Arguments),
     /// Say what a counter, rule or pack means, by any of its names
@@ -90,6 +93,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Disk(arguments) => disk::run(&arguments),
         Command::Experiments(arguments) => experiments::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
