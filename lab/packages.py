@@ -14,9 +14,14 @@ PACKAGE_OF = {
     "losetup": "mount",
     "mkswap": "util-linux",
     "chattr": "e2fsprogs",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "busybox": "busybox-static",
+    "depmod": "kmod",
+    "mdadm": "mdadm",
 }
 # What comes in use with a program, without being named by each scenario.
-ALONG_WITH = {"nbdfuse": ["fusermount3"], "mkfs.btrfs": ["chattr"]}
+ALONG_WITH = {"nbdfuse": ["fusermount3"], "mkfs.btrfs": ["chattr"],
+              "qemu-system-x86_64": ["busybox", "depmod"]}
 
 
 def programs_of(needs):
