@@ -1,1 +1,109 @@
-//! The NBD protocol, without sockets.
+//! The NBD protocol, fixed newstyle, without sockets: bytes in, bytes out.
+//!
+//! After <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>
+//! (public domain), whose names the constants in [`wire`] keep.
+//!
+//! A server's connection is a [`handshake::Handshake`] until that says
+//! [`handshake::State::Ready`], and from then on [`request::parse`],
+//! [`request::check`] and the functions of [`reply`], which need no memory of
+//! their own. [`client`] is the other side, for tests, benchmarks and attaching.
+
+pub mod client;
+pub mod handshake;
+pub mod reply;
+pub mod request;
+pub mod wire;
+
+use handshake::Export;
+
+/// Why a connection has to end: its other side does not speak the protocol, or
+/// asks for what only a closed connection can answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The client's first word has flags that were not offered.
+    #[error("client flags {0:#x} hold some that were not offered; known are 1 (fixed newstyle) and 2 (no zeroes)")]
+    ClientFlags(u32),
+    /// An option that does not begin as options do.
+    #[error("an option begins with {found:#x}, which is no NBD (IHAVEOPT, 0x49484156454f5054, would be right)")]
+    OptionMagic {
+        /// What came, as far as it came.
+        found: u64,
+    },
+    /// A request that does not begin as requests do.
+    #[error("a request begins with {found:#010x}, which is no NBD request (0x25609513 would be right)")]
+    RequestMagic {
+        /// What came.
+        found: u32,
+    },
+    /// `NBD_OPT_EXPORT_NAME` for what is not served: that option knows no other answer.
+    #[error("NBD_OPT_EXPORT_NAME asks for {0:?}, which is not served here")]
+    UnknownExport(String),
+    /// A write whose data would take too long to skip.
+    #[error("a write of {length} bytes, more than the {most} that are read only to be refused")]
+    Flood {
+        /// Bytes announced, bytes skipped at most.
+        length: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// The client gave up, in order.
+    #[error("the client ended the negotiation (NBD_OPT_ABORT)")]
+    Aborted,
+    /// Bytes after the end.
+    #[error("the handshake is over")]
+    Over,
+}
+
+/// Everything that a server offers.
+#[derive(Debug, Clone, Default)]
+pub struct Exports {
+    /// In the order in which they are listed.
+    pub list: Vec<Export>,
+    /// Place in the list of the one with the empty name.
+    pub default: Option<usize>,
+}
+
+impl Exports {
+    /// The place of the export that a client means by `name`.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
+        let named = self.list.iter().position(|export| export.name.as_bytes() == name);
+        if name.is_empty() { named.or(self.default.filter(|at| *at < self.list.len())) } else { named }
+    }
+}
+
+/// What is left of a message that is read piece by piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rest<'a>(pub &'a [u8]);
+
+impl<'a> Rest<'a> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(bytes)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(u16::from_be_bytes(*head))
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(u32::from_be_bytes(*head))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(u64::from_be_bytes(*head))
+    }
+
+    /// A string behind its length in 32 bits.
+    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+        let bytes = self.u32()?;
+        self.take(usize::try_from(bytes).ok()?)
+    }
+}

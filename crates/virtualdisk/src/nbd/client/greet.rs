@@ -1,0 +1,266 @@
+//! A client's side of the negotiation.
+
+use std::io::{Read, Write};
+
+use super::input::Input;
+use super::{About, ClientError, meaning};
+use crate::nbd::Rest;
+use crate::nbd::wire::{self, TransmissionFlags, answer, info, option};
+
+/// Longest answer to an option that is taken: two strings and some numbers.
+const LONGEST_ANSWER: u32 = 64 << 10;
+/// Answers to one option that are taken.
+const MOST_ANSWERS: usize = 10_000;
+
+/// What to ask for beside the export; a server may do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wishes {
+    /// Reads answered in chunks.
+    pub structured: bool,
+    /// Block status, which needs structured replies.
+    pub block_status: bool,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self { structured: true, block_status: true }
+    }
+}
+
+/// An export as a server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// By which it is asked for.
+    pub name: String,
+    /// For people.
+    pub description: String,
+}
+
+/// What a server lists; the connection is over after that.
+///
+/// # Errors
+/// The connection's, [`ClientError::Refused`], and what a server should not say.
+pub fn list(stream: impl Read + Write) -> Result<Vec<Listed>, ClientError> {
+    let mut talk = Talk { stream, input: &mut Input::default() };
+    if talk.greeting()? & wire::FIXED_NEWSTYLE == 0 {
+        return Err(ClientError::NoNbd("its handshake flags lack fixed newstyle".into()));
+    }
+    let mut found = Vec::new();
+    talk.ask(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
+        let mut rest = Rest(data);
+        let name = rest.string().filter(|_| kind == answer::SERVER);
+        let name = name.ok_or_else(|| lie("an answer to NBD_OPT_LIST that is no export"))?;
+        found.push(Listed { name: text(name), description: text(rest.0) });
+        Ok(())
+    })?;
+    // the list is complete, whatever the server says to a goodbye
+    let _ = talk.ask(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
+    Ok(found)
+}
+
+/// Negotiates an export.
+pub(super) fn go<S: Read + Write>(
+    stream: &mut S,
+    input: &mut Input,
+    export: &str,
+    wishes: Wishes,
+) -> Result<About, ClientError> {
+    if export.len() > wire::LONGEST_STRING {
+        let message = format!("its name has {} bytes, and a name at most 4096", export.len());
+        return Err(ClientError::Refused { option: "the export", error: answer::TOO_BIG, message });
+    }
+    let mut talk = Talk { stream, input };
+    let flags = talk.greeting()?;
+    let mut about = About {
+        bytes: 0,
+        flags: TransmissionFlags(0),
+        minimum: 1,
+        preferred: 4096,
+        largest: wire::DEFAULT_LARGEST,
+        name: None,
+        description: None,
+        structured: false,
+        context: None,
+    };
+    if flags & wire::FIXED_NEWSTYLE == 0 {
+        return talk.export_name(export, flags, about);
+    }
+    if wishes.structured {
+        about.structured = talk.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
+            Err(lie("an answer to NBD_OPT_STRUCTURED_REPLY that is neither yes nor no"))
+        })?;
+    }
+    if about.structured && wishes.block_status {
+        about.context = talk.context(export)?;
+    }
+    let mut told = false;
+    let mut data = string(export);
+    data.extend_from_slice(&3_u16.to_be_bytes());
+    for wanted in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
+        data.extend_from_slice(&wanted.to_be_bytes());
+    }
+    let asked = talk.ask(option::GO, "NBD_OPT_GO", &data, |kind, data| {
+        told |= information(kind, data, &mut about)?;
+        Ok(())
+    });
+    match asked {
+        Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => talk.export_name(export, flags, about),
+        Err(error) => Err(error),
+        Ok(()) if !told => Err(lie("NBD_OPT_GO ends well without telling the export's size")),
+        Ok(()) => Ok(about),
+    }
+}
+
+/// Whether it told size and flags.
+fn information(kind: u32, data: &[u8], about: &mut About) -> Result<bool, ClientError> {
+    let mut rest = Rest(data);
+    let what = rest.u16().filter(|_| kind == answer::INFO);
+    let what = what.ok_or_else(|| lie("an answer to NBD_OPT_GO that is no information"))?;
+    match what {
+        info::EXPORT => {
+            let told = rest.u64().zip(rest.u16()).filter(|_| rest.0.is_empty());
+            let (bytes, flags) = told.ok_or_else(|| lie("NBD_INFO_EXPORT of a wrong length"))?;
+            (about.bytes, about.flags) = (bytes, TransmissionFlags(flags));
+            return Ok(true);
+        }
+        info::NAME => about.name = Some(text(rest.0)),
+        info::DESCRIPTION => about.description = Some(text(rest.0)),
+        info::BLOCK_SIZE => {
+            let sizes = [rest.u32(), rest.u32(), rest.u32()];
+            let [Some(minimum), Some(preferred), Some(largest)] = sizes else {
+                return Err(lie("NBD_INFO_BLOCK_SIZE of a wrong length"));
+            };
+            let right = minimum.is_power_of_two()
+                && minimum <= 1 << 16
+                && preferred.is_power_of_two()
+                && preferred >= minimum.max(512)
+                && largest >= preferred;
+            if !right {
+                return Err(lie(&format!("block sizes of {minimum}, {preferred} and at most {largest} bytes")));
+            }
+            (about.minimum, about.preferred, about.largest) = (minimum, preferred, largest);
+        }
+        _ => {}
+    }
+    Ok(false)
+}
+
+struct Talk<'a, S> {
+    stream: S,
+    input: &'a mut Input,
+}
+
+impl<S: Read + Write> Talk<'_, S> {
+    /// Reads the server's greeting, answers it, and gives the flags that hold.
+    fn greeting(&mut self) -> Result<u16, ClientError> {
+        let all: [u8; 18] = self.input.array(&mut self.stream, "a greeting")?;
+        let mut rest = Rest(&all);
+        let (first, second, flags) = (rest.u64(), rest.u64(), rest.u16().unwrap_or(0));
+        if first != Some(wire::NBDMAGIC) {
+            let begins = String::from_utf8_lossy(&all[..8]).into_owned();
+            return Err(ClientError::NoNbd(format!("it begins with {begins:?}")));
+        }
+        if second != Some(wire::IHAVEOPT) {
+            return Err(ClientError::NoNbd("its negotiation is of the old style".into()));
+        }
+        let both = flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
+        self.stream.write_all(&u32::from(both).to_be_bytes())?;
+        Ok(both)
+    }
+
+    fn option(&mut self, option: u32, data: &[u8]) -> Result<(), ClientError> {
+        let mut all = wire::IHAVEOPT.to_be_bytes().to_vec();
+        all.extend_from_slice(&option.to_be_bytes());
+        // names and a few numbers
+        all.extend_from_slice(&(data.len() as u32).to_be_bytes());
+        all.extend_from_slice(data);
+        self.stream.write_all(&all)?;
+        Ok(self.stream.flush()?)
+    }
+
+    /// Sends an option and hands on its answers up to the final one.
+    fn ask(
+        &mut self,
+        option: u32,
+        name: &'static str,
+        data: &[u8],
+        mut take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
+    ) -> Result<(), ClientError> {
+        self.option(option, data)?;
+        for _ in 0..MOST_ANSWERS {
+            let all: [u8; 20] = self.input.array(&mut self.stream, "an answer to an option")?;
+            let mut rest = Rest(&all);
+            if rest.u64() != Some(wire::OPTION_REPLY_MAGIC) || rest.u32() != Some(option) {
+                return Err(lie(&format!("an answer to {name} that does not begin as one")));
+            }
+            let (kind, length) = (rest.u32().unwrap_or(0), rest.u32().unwrap_or(0));
+            if length > LONGEST_ANSWER {
+                return Err(lie(&format!("an answer to {name} of {length} bytes")));
+            }
+            let data = self.input.take(&mut self.stream, length as usize, "an answer to an option")?;
+            if kind & answer::ERROR != 0 {
+                let message = if data.is_empty() { meaning(kind).to_owned() } else { text(data) };
+                return Err(ClientError::Refused { option: name, error: kind, message });
+            }
+            if kind == answer::ACK {
+                return Ok(());
+            }
+            take(kind, data)?;
+        }
+        Err(lie(&format!("more than {MOST_ANSWERS} answers to {name}")))
+    }
+
+    /// As [`Self::ask`], where a refusal is an answer too.
+    fn may(
+        &mut self,
+        option: u32,
+        name: &'static str,
+        data: &[u8],
+        take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
+    ) -> Result<bool, ClientError> {
+        match self.ask(option, name, data, take) {
+            Ok(()) => Ok(true),
+            Err(ClientError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn context(&mut self, export: &str) -> Result<Option<u32>, ClientError> {
+        let mut data = string(export);
+        data.extend_from_slice(&1_u32.to_be_bytes());
+        data.extend_from_slice(&string(wire::ALLOCATION));
+        let mut found = None;
+        let selected = self.may(option::SET_META_CONTEXT, "NBD_OPT_SET_META_CONTEXT", &data, |kind, data| {
+            let mut rest = Rest(data);
+            let id = rest.u32().filter(|_| kind == answer::META_CONTEXT && rest.0 == wire::ALLOCATION.as_bytes());
+            found = Some(id.ok_or_else(|| lie("a metadata context that was not asked for"))?);
+            Ok(())
+        })?;
+        Ok(found.filter(|_| selected))
+    }
+
+    fn export_name(&mut self, export: &str, flags: u16, mut about: About) -> Result<About, ClientError> {
+        self.option(option::EXPORT_NAME, export.as_bytes())?;
+        let all: [u8; 10] = self.input.array(&mut self.stream, "the export's size (is there such an export?)")?;
+        let mut rest = Rest(&all);
+        about.bytes = rest.u64().unwrap_or(0);
+        about.flags = TransmissionFlags(rest.u16().unwrap_or(0));
+        if flags & wire::NO_ZEROES == 0 {
+            self.input.take(&mut self.stream, 124, "124 zeroes after the export's size")?;
+        }
+        Ok(about)
+    }
+}
+
+/// A string behind its length.
+fn string(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(wire::LONGEST_STRING)]).into_owned()
+}
+
+fn lie(what: &str) -> ClientError {
+    ClientError::Lie(what.to_owned())
+}

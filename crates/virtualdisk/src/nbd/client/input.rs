@@ -1,0 +1,76 @@
+//! Bytes that a server sent, a buffer of them at a time.
+
+use std::io::Read;
+
+use super::ClientError;
+
+/// Room of the buffer; the longest message that is looked at as a whole is shorter.
+const ROOM: usize = 256 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    /// The next `count` bytes, at most [`ROOM`]; `what` they are is told where
+    /// the connection ends before.
+    pub(super) fn take(
+        &mut self,
+        stream: &mut impl Read,
+        count: usize,
+        what: &'static str,
+    ) -> Result<&[u8], ClientError> {
+        if self.bytes.is_empty() {
+            self.bytes.resize(ROOM, 0);
+        }
+        if self.end - self.start < count {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        while self.end - self.start < count {
+            match stream.read(&mut self.bytes[self.end..]) {
+                Ok(0) => return Err(ClientError::Closed(what)),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.start += count;
+        Ok(&self.bytes[self.start - count..self.start])
+    }
+
+    pub(super) fn array<const N: usize>(
+        &mut self,
+        stream: &mut impl Read,
+        what: &'static str,
+    ) -> Result<[u8; N], ClientError> {
+        let mut all = [0; N];
+        all.copy_from_slice(self.take(stream, N, what)?);
+        Ok(all)
+    }
+
+    /// Fills `data`, past the buffer where that is empty.
+    pub(super) fn fill(
+        &mut self,
+        stream: &mut impl Read,
+        data: &mut [u8],
+        what: &'static str,
+    ) -> Result<(), ClientError> {
+        let here = data.len().min(self.end - self.start);
+        if data.len() - here < ROOM / 4 {
+            // few bytes are missing: what comes behind them comes along
+            data.copy_from_slice(self.take(stream, data.len(), what)?);
+            return Ok(());
+        }
+        let (first, rest) = data.split_at_mut(here);
+        first.copy_from_slice(&self.bytes[self.start..self.start + here]);
+        self.start += here;
+        stream.read_exact(rest).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => ClientError::Closed(what),
+            _ => error.into(),
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! Answers to requests, as a server sends them.
+
+use std::io::{Read, Write};
+
+use super::{Client, ClientError, Slot};
+use crate::nbd::Rest;
+use crate::nbd::reply::Extent;
+use crate::nbd::wire::{self, Command, ErrorCode, chunk, extent};
+
+/// Apart from one another, parts of a read that arrived; more is no answer.
+const MOST_PIECES: usize = 65_536;
+
+/// Chunks of a reply; 64 MiB in pieces of 512 bytes are fewer.
+const MOST_CHUNKS: usize = 262_144;
+
+/// A request that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// What [`Client::send`] gave.
+    pub cookie: u64,
+    /// What was asked for.
+    pub command: Command,
+    /// Where.
+    pub offset: u64,
+    /// How much, bytes.
+    pub length: u32,
+    /// What went wrong, and what the server says about it.
+    pub error: Option<(ErrorCode, &'a str)>,
+    /// What was read; empty for everything else and after an error.
+    pub data: &'a [u8],
+    /// What block status tells.
+    pub extents: &'a [Extent],
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Sends what is queued and waits for the next request that is done,
+    /// whichever it is.
+    ///
+    /// # Errors
+    /// The connection's and what a server should not say; after both the client
+    /// is of no more use. A failed request is an answer.
+    pub fn receive(&mut self) -> Result<Answer<'_>, ClientError> {
+        self.push()?;
+        let at = loop {
+            match self.message() {
+                Ok(None) => {}
+                Ok(Some(at)) => break at,
+                Err(error) => {
+                    self.over = true;
+                    return Err(error);
+                }
+            }
+        };
+        self.free.push(at as u32);
+        let slot = &mut self.slots[at];
+        slot.busy = false;
+        let read = slot.command == Some(Command::Read) && slot.error.is_none();
+        Ok(Answer {
+            cookie: u64::from(slot.generation) << 32 | at as u64,
+            command: slot.command.unwrap_or(Command::Unknown(u16::MAX)),
+            offset: slot.offset,
+            length: slot.length,
+            error: slot.error.map(|error| (error, slot.message.as_str())),
+            data: if read { &slot.data[..slot.length as usize] } else { &[] },
+            extents: if slot.error.is_none() { &slot.extents } else { &[] },
+        })
+    }
+
+    /// One message; the place of the request that it completes.
+    fn message(&mut self) -> Result<Option<usize>, ClientError> {
+        let magic: [u8; 4] = self.input.array(&mut self.stream, "an answer")?;
+        match u32::from_be_bytes(magic) {
+            wire::SIMPLE_REPLY_MAGIC => self.simple().map(Some),
+            wire::STRUCTURED_REPLY_MAGIC if self.about.structured => self.chunk(),
+            wire::STRUCTURED_REPLY_MAGIC => Err(lie("a structured reply, which was not agreed")),
+            other => Err(lie(&format!("an answer begins with {other:#010x}"))),
+        }
+    }
+
+    fn simple(&mut self) -> Result<usize, ClientError> {
+        let all: [u8; 12] = self.input.array(&mut self.stream, "an answer")?;
+        let mut rest = Rest(&all);
+        let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
+        let at = self.place(cookie)?;
+        let slot = &mut self.slots[at];
+        let data = matches!(slot.command, Some(Command::Read | Command::BlockStatus));
+        if data && self.about.structured {
+            return Err(lie(&format!("a simple reply to {:?} after structured ones were agreed", slot.command)));
+        }
+        if error != 0 {
+            slot.error = Some(ErrorCode::of(error));
+        } else if data {
+            let data = &mut slot.data[..slot.length as usize];
+            self.input.fill(&mut self.stream, data, "the data of a read")?;
+        }
+        Ok(at)
+    }
+
+    fn chunk(&mut self) -> Result<Option<usize>, ClientError> {
+        let all: [u8; 16] = self.input.array(&mut self.stream, "a chunk's head")?;
+        let mut rest = Rest(&all);
+        let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
+        let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
+        let at = self.place(cookie)?;
+        self.slots[at].chunks += 1;
+        if self.slots[at].chunks > MOST_CHUNKS {
+            return Err(lie("an answer in more chunks than anybody needs"));
+        }
+        let done = flags & chunk::DONE != 0;
+        match kind {
+            chunk::NONE if length == 0 && done => {}
+            chunk::OFFSET_DATA if length > 8 => self.data(at, length - 8)?,
+            chunk::OFFSET_HOLE if length == 12 => self.hole(at)?,
+            chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => self.status(at, (length - 4) / 8)?,
+            kind if kind & chunk::ERRORS != 0 => self.failure(at, kind, length)?,
+            _ => return Err(lie(&format!("a chunk of type {kind} with {length} bytes"))),
+        }
+        let slot = &self.slots[at];
+        if done && slot.error.is_none() {
+            complete(slot)?;
+        }
+        Ok(done.then_some(at))
+    }
+
+    fn place(&self, cookie: u64) -> Result<usize, ClientError> {
+        let at = (cookie & u64::from(u32::MAX)) as usize;
+        let slot = self.slots.get(at).filter(|slot| slot.busy && u64::from(slot.generation) == cookie >> 32);
+        slot.map(|_| at).ok_or_else(|| lie(&format!("an answer to {cookie:#x}, which nobody asked")))
+    }
+
+    fn data(&mut self, at: usize, length: u32) -> Result<(), ClientError> {
+        let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a chunk's offset")?);
+        let slot = &mut self.slots[at];
+        let start = cover(slot, offset, length)? as usize;
+        let data = &mut slot.data[start..start + length as usize];
+        self.input.fill(&mut self.stream, data, "the data of a read")
+    }
+
+    fn hole(&mut self, at: usize) -> Result<(), ClientError> {
+        let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a hole's offset")?);
+        let length = u32::from_be_bytes(self.input.array(&mut self.stream, "a hole's length")?);
+        let slot = &mut self.slots[at];
+        let start = cover(slot, offset, length)? as usize;
+        slot.data[start..start + length as usize].fill(0);
+        Ok(())
+    }
+
+    fn status(&mut self, at: usize, count: u32) -> Result<(), ClientError> {
+        let slot = &mut self.slots[at];
+        if slot.command != Some(Command::BlockStatus) || !slot.extents.is_empty() {
+            return Err(lie("a block status that nobody asked"));
+        }
+        if count as usize > wire::MOST_EXTENTS {
+            return Err(lie(&format!("a block status of {count} extents")));
+        }
+        let context = u32::from_be_bytes(self.input.array(&mut self.stream, "a metadata context")?);
+        if Some(context) != self.about.context {
+            return Err(lie(&format!("a block status of context {context}, which was not selected")));
+        }
+        for _ in 0..count {
+            let bytes = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
+            let flags = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
+            if bytes == 0 {
+                return Err(lie("an extent of no bytes"));
+            }
+            slot.extents.push(Extent { bytes: u64::from(bytes), allocated: flags & extent::HOLE == 0 });
+        }
+        Ok(())
+    }
+
+    fn failure(&mut self, at: usize, kind: u16, length: u32) -> Result<(), ClientError> {
+        if length as usize > 2 * wire::LONGEST_STRING {
+            return Err(lie(&format!("an error of {length} bytes")));
+        }
+        let data = self.input.take(&mut self.stream, length as usize, "an error")?;
+        let mut rest = Rest(data);
+        let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take(bytes.into())?)));
+        let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
+            return Err(lie(&format!("an error chunk of type {kind:#x} that tells no error")));
+        };
+        let slot = &mut self.slots[at];
+        if slot.error.is_none() {
+            slot.error = Some(ErrorCode::of(error));
+            slot.message = String::from_utf8_lossy(message).into_owned();
+        }
+        Ok(())
+    }
+}
+
+/// Notes a part of a read, and gives where it begins within the read.
+fn cover(slot: &mut Slot, offset: u64, length: u32) -> Result<u32, ClientError> {
+    let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
+    let within = offset.checked_sub(slot.offset).filter(fits);
+    let Some(start) = within.filter(|_| slot.command == Some(Command::Read) && length > 0) else {
+        return Err(lie(&format!("{length} bytes at {offset}, which nobody asked")));
+    };
+    // no further than the read's length
+    let (start, end) = (start as u32, start as u32 + length);
+    let at = slot.covered.partition_point(|(_, before)| *before < start);
+    let touches = |part: Option<&(u32, u32)>| part.copied().filter(|(first, last)| *first <= end && *last >= start);
+    let overlaps = |(first, last): (u32, u32)| first < end && last > start;
+    // those before `at` end before the start; of the others the first two may matter
+    let (one, two) = (touches(slot.covered.get(at)), touches(slot.covered.get(at + 1)));
+    if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
+        return Err(lie(&format!("{length} bytes at {offset} for a second time")));
+    }
+    let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
+    let gone = usize::from(one.is_some()) + usize::from(two.is_some());
+    slot.covered.splice(at..at + gone, [joined]);
+    if slot.covered.len() > MOST_PIECES {
+        return Err(lie("a read in more pieces than anybody needs"));
+    }
+    Ok(start)
+}
+
+/// Whether a reply without an error tells all that was asked.
+fn complete(slot: &Slot) -> Result<(), ClientError> {
+    match slot.command {
+        Some(Command::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {
+            Err(lie("a read that ends well without all of its data"))
+        }
+        Some(Command::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status that tells nothing")),
+        _ => Ok(()),
+    }
+}
+
+fn lie(what: &str) -> ClientError {
+    ClientError::Lie(what.to_owned())
+}

@@ -1,0 +1,375 @@
+//! A server's side of the negotiation, from the greeting to the choice of an
+//! export.
+
+use super::wire::{self, TransmissionFlags, answer, info, option};
+use super::{Exports, ProtocolError, Rest};
+
+/// Answers that wait for a client that does not read them, bytes: no further
+/// option is looked at before they are gone.
+const MOST_UNREAD: usize = 256 << 10;
+
+/// One thing that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// By which a client asks for it; at most 4096 bytes are sent.
+    pub name: String,
+    /// For people; at most 4096 bytes are sent.
+    pub description: String,
+    /// Size, bytes.
+    pub bytes: u64,
+    /// What it can do. [`TransmissionFlags::DF`] comes and goes with structured replies.
+    pub flags: TransmissionFlags,
+    /// Requests are multiples of this; a power of two up to 65,536. Bytes.
+    pub minimum: u32,
+    /// Requests should be multiples of this; a power of two from 512 on. Bytes.
+    pub preferred: u32,
+    /// Most bytes of a read or a write.
+    pub largest: u32,
+    /// Whether `base:allocation` can be asked for.
+    pub block_status: bool,
+}
+
+impl Export {
+    /// One that can be read, written, flushed, trimmed and zeroed over several
+    /// connections, in any piece up to 32 MiB.
+    #[must_use]
+    pub fn new(name: &str, bytes: u64) -> Self {
+        use TransmissionFlags as Flag;
+        let flags = [Flag::FLUSH, Flag::FUA, Flag::TRIM, Flag::WRITE_ZEROES, Flag::MULTI_CONN, Flag::CACHE];
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            bytes,
+            flags: flags.into_iter().fold(Flag::HAS_FLAGS, Flag::with),
+            minimum: 1,
+            preferred: 4096,
+            largest: wire::DEFAULT_LARGEST,
+            block_status: true,
+        }
+    }
+
+    /// Its flags as this client sees them.
+    #[must_use]
+    pub fn flags_for(&self, structured: bool) -> TransmissionFlags {
+        let flags = self.flags.with(TransmissionFlags::HAS_FLAGS);
+        if structured { flags.with(TransmissionFlags::DF) } else { flags.without(TransmissionFlags::DF) }
+    }
+}
+
+/// What was agreed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Session {
+    /// Place of the export in [`Exports::list`].
+    pub export: usize,
+    /// Reads are answered in chunks.
+    pub structured: bool,
+    /// `base:allocation` was selected for the export, as [`wire::ALLOCATION_CONTEXT`].
+    pub block_status: bool,
+}
+
+/// Where a handshake is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// More bytes are needed, or the output has to be sent first: whoever finds
+    /// input left over calls again once the output is written.
+    More,
+    /// The bytes that are left over are requests.
+    Ready(Session),
+    /// The output is sent, the connection closed. [`ProtocolError::Aborted`] is
+    /// the client's own wish.
+    Close(ProtocolError),
+}
+
+/// What became of the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are done with; the rest is given again, with more behind it.
+    pub consumed: usize,
+    /// And now?
+    pub state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Flags,
+    Options,
+    Over,
+}
+
+/// One connection's negotiation. It keeps no bytes: what it could not use yet is
+/// given again.
+#[derive(Debug, Clone)]
+pub struct Handshake {
+    step: Step,
+    no_zeroes: bool,
+    structured: bool,
+    /// The export for which `base:allocation` was selected.
+    context: Option<usize>,
+    /// Bytes still to come of an option that was refused for its length.
+    skip: usize,
+}
+
+/// How an option ends.
+enum Outcome {
+    Next,
+    Ready(usize),
+    Close(ProtocolError),
+}
+
+impl Handshake {
+    /// Begins one; the greeting is put behind `output`.
+    #[must_use]
+    pub fn start(output: &mut Vec<u8>) -> Self {
+        output.extend_from_slice(&wire::NBDMAGIC.to_be_bytes());
+        output.extend_from_slice(&wire::IHAVEOPT.to_be_bytes());
+        output.extend_from_slice(&(wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
+        Self { step: Step::Flags, no_zeroes: false, structured: false, context: None, skip: 0 }
+    }
+
+    /// Takes what the client sent. Answers are put behind `output`, at most
+    /// about 256 KiB before the server has to send them.
+    pub fn feed(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> Progress {
+        let mut consumed = 0;
+        loop {
+            let rest = &input[consumed..];
+            let taken = match self.step {
+                Step::Over => return Progress { consumed, state: State::Close(ProtocolError::Over) },
+                Step::Flags => self.client_flags(rest),
+                Step::Options if self.skip > 0 => {
+                    let taken = self.skip.min(rest.len());
+                    self.skip -= taken;
+                    Ok((taken > 0).then_some((taken, Outcome::Next)))
+                }
+                Step::Options if output.len() > MOST_UNREAD => Ok(None),
+                Step::Options => self.option(exports, rest, output),
+            };
+            let state = match taken {
+                Ok(None) => State::More,
+                Ok(Some((bytes, outcome))) => {
+                    consumed += bytes;
+                    match outcome {
+                        Outcome::Next => continue,
+                        Outcome::Ready(export) => State::Ready(self.session(export)),
+                        Outcome::Close(why) => State::Close(why),
+                    }
+                }
+                Err(why) => State::Close(why),
+            };
+            if state != State::More {
+                self.step = Step::Over;
+            }
+            return Progress { consumed, state };
+        }
+    }
+
+    fn session(&self, export: usize) -> Session {
+        Session { export, structured: self.structured, block_status: self.context == Some(export) }
+    }
+
+    fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, Outcome)>, ProtocolError> {
+        let Some(flags) = Rest(input).u32() else { return Ok(None) };
+        // a client without the first flag gets answers all the same: it sends nothing to be answered
+        if flags & !u32::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 {
+            return Err(ProtocolError::ClientFlags(flags));
+        }
+        self.no_zeroes = flags & u32::from(wire::NO_ZEROES) != 0;
+        self.step = Step::Options;
+        Ok(Some((4, Outcome::Next)))
+    }
+
+    /// One option, if all of it is there.
+    fn option(
+        &mut self,
+        exports: &Exports,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<Option<(usize, Outcome)>, ProtocolError> {
+        // who speaks something else may wait for an answer before it sends 16 bytes
+        let magic = wire::IHAVEOPT.to_be_bytes();
+        let seen = &input[..input.len().min(8)];
+        if !magic.starts_with(seen) {
+            let found = seen.iter().fold(0, |found, byte| found << 8 | u64::from(*byte));
+            return Err(ProtocolError::OptionMagic { found });
+        }
+        let mut rest = Rest(input);
+        let (Some(_), Some(option), Some(length)) = (rest.u64(), rest.u32(), rest.u32()) else { return Ok(None) };
+        if length > wire::LONGEST_OPTION {
+            if option == option::EXPORT_NAME {
+                return Err(ProtocolError::UnknownExport(format!("a name of {length} bytes")));
+            }
+            self.skip = length as usize;
+            if option == option::SET_META_CONTEXT {
+                self.context = None;
+            }
+            let outcome = if option == option::ABORT { aborted(output) } else { Outcome::Next };
+            if matches!(outcome, Outcome::Next) {
+                let message = format!("an option of {length} bytes; {} are looked at", wire::LONGEST_OPTION);
+                refuse(output, option, answer::TOO_BIG, &message);
+            }
+            return Ok(Some((16, outcome)));
+        }
+        let Some(data) = rest.take(length as usize) else { return Ok(None) };
+        Ok(Some((16 + data.len(), self.answer(exports, option, data, output))))
+    }
+
+    fn answer(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> Outcome {
+        match asked {
+            option::EXPORT_NAME => return self.export_name(exports, data, output),
+            option::ABORT => return aborted(output),
+            option::LIST if data.is_empty() => list(exports, output),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                reply(output, asked, answer::ACK, &[]);
+            }
+            option::LIST | option::STRUCTURED_REPLY | option::STARTTLS if !data.is_empty() => {
+                refuse(output, asked, answer::INVALID, "this option takes no data");
+            }
+            option::STARTTLS => refuse(output, asked, answer::POLICY, "no TLS here: use the Unix socket or a tunnel"),
+            option::INFO | option::GO => return self.go(exports, asked, data, output),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, asked, data, output),
+            _ => refuse(output, asked, answer::UNSUPPORTED, "this option is not known here"),
+        }
+        Outcome::Next
+    }
+
+    fn export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> Outcome {
+        let Some((at, export)) = found(exports, name) else {
+            let name = String::from_utf8_lossy(&name[..name.len().min(wire::LONGEST_STRING)]).into_owned();
+            return Outcome::Close(ProtocolError::UnknownExport(name));
+        };
+        output.extend_from_slice(&export.bytes.to_be_bytes());
+        output.extend_from_slice(&export.flags_for(self.structured).0.to_be_bytes());
+        if !self.no_zeroes {
+            output.extend_from_slice(&[0; 124]);
+        }
+        Outcome::Ready(at)
+    }
+
+    fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> Outcome {
+        let Some((name, wanted)) = wanted(data) else {
+            refuse(output, asked, answer::INVALID, "lengths in this option do not fit its own");
+            return Outcome::Next;
+        };
+        let Some((at, export)) = found(exports, name) else {
+            unknown(exports, asked, name, output);
+            return Outcome::Next;
+        };
+        let wants = |what: u16| wanted.chunks_exact(2).any(|info| info == what.to_be_bytes());
+        let flags = export.flags_for(self.structured).0;
+        information(output, asked, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
+        if wants(info::NAME) {
+            information(output, asked, info::NAME, &[short(&export.name).as_bytes()]);
+        }
+        if wants(info::DESCRIPTION) {
+            information(output, asked, info::DESCRIPTION, &[short(&export.description).as_bytes()]);
+        }
+        if wants(info::BLOCK_SIZE) {
+            let sizes = [export.minimum, export.preferred, export.largest].map(u32::to_be_bytes);
+            information(output, asked, info::BLOCK_SIZE, &[sizes.as_flattened()]);
+        }
+        reply(output, asked, answer::ACK, &[]);
+        if asked == option::GO { Outcome::Ready(at) } else { Outcome::Next }
+    }
+
+    fn contexts(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) {
+        let set = asked == option::SET_META_CONTEXT;
+        if set {
+            // what was selected before is gone even if this fails
+            self.context = None;
+        }
+        if !self.structured {
+            return refuse(output, asked, answer::INVALID, "structured replies come first");
+        }
+        let Some((name, count, meant)) = queries(data, set) else {
+            return refuse(output, asked, answer::INVALID, "lengths in this option do not fit its own");
+        };
+        let Some((at, export)) = found(exports, name) else { return unknown(exports, asked, name, output) };
+        if export.block_status && (meant || count == 0 && !set) {
+            let id = if set { wire::ALLOCATION_CONTEXT } else { 0 };
+            reply(output, asked, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
+            self.context = if set { Some(at) } else { self.context };
+        }
+        reply(output, asked, answer::ACK, &[]);
+    }
+}
+
+fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a Export)> {
+    let at = exports.find(name)?;
+    Some((at, exports.list.get(at)?))
+}
+
+/// Name and list of wanted information, two bytes each, of INFO and GO.
+fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = Rest(data);
+    let name = rest.string()?;
+    let count = rest.u16()?;
+    (rest.0.len() == 2 * usize::from(count)).then_some((name, rest.0))
+}
+
+/// Export, number of queries, and whether one of them means `base:allocation`.
+fn queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
+    let mut rest = Rest(data);
+    let (name, count) = (rest.string()?, rest.u32()?);
+    let mut meant = false;
+    // each takes four bytes at least, so that the data ends a count that lies
+    for _ in 0..count {
+        let query = rest.string()?;
+        meant |= query == wire::ALLOCATION.as_bytes() || (!set && query == b"base:");
+    }
+    rest.0.is_empty().then_some((name, count, meant))
+}
+
+fn list(exports: &Exports, output: &mut Vec<u8>) {
+    for export in &exports.list {
+        let (name, about) = (short(&export.name), short(&export.description));
+        let length = (name.len() as u32).to_be_bytes();
+        reply(output, option::LIST, answer::SERVER, &[&length, name.as_bytes(), about.as_bytes()]);
+    }
+    reply(output, option::LIST, answer::ACK, &[]);
+}
+
+fn aborted(output: &mut Vec<u8>) -> Outcome {
+    reply(output, option::ABORT, answer::ACK, &[]);
+    Outcome::Close(ProtocolError::Aborted)
+}
+
+fn unknown(exports: &Exports, asked: u32, name: &[u8], output: &mut Vec<u8>) {
+    let name = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
+    let mut message = format!("no export {name:?} here; there are");
+    for export in exports.list.iter().take(20) {
+        message += &format!(" {}", export.name);
+    }
+    refuse(output, asked, answer::UNKNOWN, &message);
+}
+
+fn information(output: &mut Vec<u8>, asked: u32, what: u16, parts: &[&[u8]]) {
+    let what = what.to_be_bytes();
+    let mut all: [&[u8]; 3] = [&what, &[], &[]];
+    for (to, part) in all[1..].iter_mut().zip(parts) {
+        *to = part;
+    }
+    reply(output, asked, answer::INFO, &all);
+}
+
+fn refuse(output: &mut Vec<u8>, asked: u32, error: u32, message: &str) {
+    reply(output, asked, error, &[short(message).as_bytes()]);
+}
+
+fn reply(output: &mut Vec<u8>, asked: u32, kind: u32, parts: &[&[u8]]) {
+    // at most two strings of 4 KiB and a few numbers
+    let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
+    output.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
+    output.extend_from_slice(&asked.to_be_bytes());
+    output.extend_from_slice(&kind.to_be_bytes());
+    output.extend_from_slice(&length.to_be_bytes());
+    parts.iter().for_each(|part| output.extend_from_slice(part));
+}
+
+/// A string as long as the protocol allows.
+pub(super) fn short(text: &str) -> &str {
+    let mut end = text.len().min(wire::LONGEST_STRING);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

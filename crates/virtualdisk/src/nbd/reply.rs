@@ -1,0 +1,130 @@
+//! Answers to requests, put behind what already waits to be sent. None of them
+//! takes memory but the output's.
+
+use std::ops::Range;
+
+use super::handshake::{Session, short};
+use super::request::Request;
+use super::wire::{self, CommandFlags, ErrorCode, chunk, extent};
+
+/// Done, without data; for everything but reads and block status.
+pub fn done(output: &mut Vec<u8>, cookie: u64) {
+    simple(output, cookie, 0);
+}
+
+/// Not done. With structured replies the message goes along.
+pub fn error(output: &mut Vec<u8>, session: &Session, cookie: u64, error: ErrorCode, message: &str) {
+    if !session.structured {
+        return simple(output, cookie, error.code());
+    }
+    let message = short(message);
+    head(output, chunk::DONE, chunk::ERROR, cookie, 6 + message.len() as u32);
+    output.extend_from_slice(&error.code().to_be_bytes());
+    // a string is 4096 bytes at most
+    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    output.extend_from_slice(message.as_bytes());
+}
+
+/// The whole answer to a read but its data: the caller puts
+/// [`Request::length`] bytes behind it. Until then a failed read is undone by
+/// cutting the output to its former length, and answered with [`error`].
+pub fn read_head(output: &mut Vec<u8>, session: &Session, request: &Request) {
+    if session.structured {
+        data_head(output, request.cookie, request.offset, request.length, true);
+    } else {
+        simple(output, request.cookie, 0);
+    }
+}
+
+/// As [`read_head`], with room for the data, which is where the returned range
+/// of the output says. It holds zeroes.
+pub fn begin_read(output: &mut Vec<u8>, session: &Session, request: &Request) -> Range<usize> {
+    read_head(output, session, request);
+    let start = output.len();
+    output.resize(start + request.length as usize, 0);
+    start..output.len()
+}
+
+/// The head of a piece of a structured read: `length` bytes from `offset` (of
+/// the export) have to follow. The reply is complete after the `last` piece.
+pub fn data_head(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, last: bool) {
+    let flags = if last { chunk::DONE } else { 0 };
+    head(output, flags, chunk::OFFSET_DATA, cookie, length.saturating_add(8));
+    output.extend_from_slice(&offset.to_be_bytes());
+}
+
+/// A piece of a structured read that is zeroes; not for requests with
+/// [`CommandFlags::DF`].
+pub fn hole(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, last: bool) {
+    head(output, if last { chunk::DONE } else { 0 }, chunk::OFFSET_HOLE, cookie, 12);
+    output.extend_from_slice(&offset.to_be_bytes());
+    output.extend_from_slice(&length.to_be_bytes());
+}
+
+/// A stretch of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Its length.
+    pub bytes: u64,
+    /// Whether it is allocated; what is not reads as zeroes.
+    pub allocated: bool,
+}
+
+/// The answer to [`super::wire::Command::BlockStatus`]. `extents` begin at the
+/// request's offset; they are joined where they are alike and cut at the
+/// request's end. Fewer than asked for are fine; of what no extent tells, the
+/// client asks again, but where there is none at all everything counts as allocated.
+pub fn block_status(output: &mut Vec<u8>, request: &Request, extents: impl IntoIterator<Item = Extent>) {
+    let start = output.len();
+    head(output, chunk::DONE, chunk::BLOCK_STATUS, request.cookie, 0);
+    output.extend_from_slice(&wire::ALLOCATION_CONTEXT.to_be_bytes());
+    let most = if request.flags.has(CommandFlags::REQ_ONE) { 1 } else { wire::MOST_EXTENTS };
+    let (mut told, mut rest, mut one) = (0, request.length, (0_u32, true));
+    let mut tell = |output: &mut Vec<u8>, (bytes, allocated): (u32, bool)| {
+        output.extend_from_slice(&bytes.to_be_bytes());
+        output.extend_from_slice(&(if allocated { 0 } else { extent::HOLE | extent::ZERO }).to_be_bytes());
+        told += 1;
+        told
+    };
+    for next in extents {
+        let bytes = u32::try_from(next.bytes).unwrap_or(u32::MAX).min(rest);
+        rest -= bytes;
+        if one.0 > 0 && bytes > 0 && one.1 != next.allocated {
+            if tell(output, one) == most {
+                one.0 = 0;
+                break;
+            }
+            one = (bytes, next.allocated);
+        } else if bytes > 0 {
+            one = (one.0 + bytes, next.allocated);
+        }
+        if rest == 0 {
+            break;
+        }
+    }
+    if one.0 > 0 {
+        tell(output, one);
+    } else if output.len() == start + 24 {
+        tell(output, (request.length, true));
+    }
+    let length = (output.len() - start - 20) as u32;
+    output[start + 16..start + 20].copy_from_slice(&length.to_be_bytes());
+}
+
+fn simple(output: &mut Vec<u8>, cookie: u64, error: u32) {
+    let mut all = [0; 16];
+    all[..4].copy_from_slice(&wire::SIMPLE_REPLY_MAGIC.to_be_bytes());
+    all[4..8].copy_from_slice(&error.to_be_bytes());
+    all[8..].copy_from_slice(&cookie.to_be_bytes());
+    output.extend_from_slice(&all);
+}
+
+fn head(output: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, length: u32) {
+    let mut all = [0; 20];
+    all[..4].copy_from_slice(&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes());
+    all[4..6].copy_from_slice(&flags.to_be_bytes());
+    all[6..8].copy_from_slice(&kind.to_be_bytes());
+    all[8..16].copy_from_slice(&cookie.to_be_bytes());
+    all[16..].copy_from_slice(&length.to_be_bytes());
+    output.extend_from_slice(&all);
+}

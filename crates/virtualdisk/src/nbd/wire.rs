@@ -1,0 +1,328 @@
+//! The protocol's numbers. Everything on the wire is big-endian.
+
+/// First word of a server, "NBDMAGIC".
+pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
+/// Second word of a newstyle server and first of each option, "IHAVEOPT".
+pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
+/// First word of each answer to an option.
+pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+/// First word of a request.
+pub const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// First word of a simple reply.
+pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// First word of a chunk of a structured reply.
+pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+
+/// Handshake flag of server and client: options are answered.
+pub const FIXED_NEWSTYLE: u16 = 1;
+/// Handshake flag of server and client: no 124 zeroes after `NBD_OPT_EXPORT_NAME`.
+pub const NO_ZEROES: u16 = 2;
+
+/// Most bytes of a string, by the protocol.
+pub const LONGEST_STRING: usize = 4096;
+/// Most bytes of an option that is looked at; longer ones are skipped and refused.
+pub const LONGEST_OPTION: u32 = 64 << 10;
+/// Bytes of a request's head.
+pub const REQUEST_BYTES: usize = 28;
+/// Largest payload that every side takes where nothing else was agreed.
+pub const DEFAULT_LARGEST: u32 = 32 << 20;
+/// The id under which the context `base:allocation` is selected; the server's choice.
+pub const ALLOCATION_CONTEXT: u32 = 1;
+/// The one metadata context that the protocol itself defines.
+pub const ALLOCATION: &str = "base:allocation";
+/// Most descriptors that a chunk of block status should have.
+pub const MOST_EXTENTS: usize = 1 << 20;
+
+/// Options of the handshake.
+pub mod option {
+    /// Chooses an export; knows no error but the end of the connection.
+    pub const EXPORT_NAME: u32 = 1;
+    /// Ends the negotiation.
+    pub const ABORT: u32 = 2;
+    /// Asks for the names of the exports.
+    pub const LIST: u32 = 3;
+    /// Asks for TLS.
+    pub const STARTTLS: u32 = 5;
+    /// Asks about an export.
+    pub const INFO: u32 = 6;
+    /// Chooses an export.
+    pub const GO: u32 = 7;
+    /// Asks for structured replies.
+    pub const STRUCTURED_REPLY: u32 = 8;
+    /// Asks what block status can tell.
+    pub const LIST_META_CONTEXT: u32 = 9;
+    /// Chooses what block status shall tell.
+    pub const SET_META_CONTEXT: u32 = 10;
+    /// Asks for 64-bit lengths, an experiment.
+    pub const EXTENDED_HEADERS: u32 = 11;
+}
+
+/// Answers to options.
+pub mod answer {
+    /// Done.
+    pub const ACK: u32 = 1;
+    /// The name and description of an export.
+    pub const SERVER: u32 = 2;
+    /// An aspect of an export, see [`super::info`].
+    pub const INFO: u32 = 3;
+    /// A metadata context.
+    pub const META_CONTEXT: u32 = 4;
+    /// Bit of every error.
+    pub const ERROR: u32 = 1 << 31;
+    /// The option is unknown.
+    pub const UNSUPPORTED: u32 = ERROR + 1;
+    /// The option is known and not allowed.
+    pub const POLICY: u32 = ERROR + 2;
+    /// The option makes no sense.
+    pub const INVALID: u32 = ERROR + 3;
+    /// TLS comes first.
+    pub const TLS_REQUIRED: u32 = ERROR + 5;
+    /// No such export.
+    pub const UNKNOWN: u32 = ERROR + 6;
+    /// The server ends.
+    pub const SHUTDOWN: u32 = ERROR + 7;
+    /// The client has to ask for the block sizes.
+    pub const BLOCK_SIZE_REQUIRED: u32 = ERROR + 8;
+    /// The option or its answer is too long.
+    pub const TOO_BIG: u32 = ERROR + 9;
+}
+
+/// Aspects of an export.
+pub mod info {
+    /// Size and flags.
+    pub const EXPORT: u16 = 0;
+    /// The canonical name.
+    pub const NAME: u16 = 1;
+    /// A text for people.
+    pub const DESCRIPTION: u16 = 2;
+    /// Smallest, preferred and largest request.
+    pub const BLOCK_SIZE: u16 = 3;
+}
+
+/// Types of the chunks of a structured reply.
+pub mod chunk {
+    /// Flag of a reply's last chunk.
+    pub const DONE: u16 = 1;
+    /// Nothing.
+    pub const NONE: u16 = 0;
+    /// Data behind its offset.
+    pub const OFFSET_DATA: u16 = 1;
+    /// Offset and length of zeroes.
+    pub const OFFSET_HOLE: u16 = 2;
+    /// Descriptors of a metadata context.
+    pub const BLOCK_STATUS: u16 = 5;
+    /// Bit of every error.
+    pub const ERRORS: u16 = 1 << 15;
+    /// An error.
+    pub const ERROR: u16 = ERRORS + 1;
+    /// An error and its place.
+    pub const ERROR_OFFSET: u16 = ERRORS + 2;
+}
+
+/// A set of flags as the protocol counts them, with the usual operations.
+macro_rules! flags {
+    ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $flag:ident = $bit:literal;)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+        pub struct $name(pub u16);
+
+        impl $name {
+            $($(#[$what])* pub const $flag: Self = Self(1 << $bit);)*
+
+            /// Whether all of the other's flags are set.
+            #[must_use]
+            pub const fn has(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Both's flags.
+            #[must_use]
+            pub const fn with(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
+            /// These without the other's.
+            #[must_use]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+    };
+}
+
+flags! {
+    /// What an export can do.
+    TransmissionFlags {
+        /// Always set.
+        HAS_FLAGS = 0;
+        /// Writes, trims and zeroing are refused.
+        READ_ONLY = 1;
+        /// Knows [`Command::Flush`].
+        FLUSH = 2;
+        /// Knows [`CommandFlags::FUA`].
+        FUA = 3;
+        /// Moves heads.
+        ROTATIONAL = 4;
+        /// Knows [`Command::Trim`].
+        TRIM = 5;
+        /// Knows [`Command::WriteZeroes`].
+        WRITE_ZEROES = 6;
+        /// Knows [`CommandFlags::DF`]; set by the handshake after structured replies.
+        DF = 7;
+        /// A flush covers what other connections wrote.
+        MULTI_CONN = 8;
+        /// Resizing, an experiment.
+        RESIZE = 9;
+        /// Knows [`Command::Cache`].
+        CACHE = 10;
+        /// Knows [`CommandFlags::FAST_ZERO`].
+        FAST_ZERO = 11;
+    }
+}
+
+flags! {
+    /// What a request asks for beside its command.
+    CommandFlags {
+        /// Not answered before what it writes would survive a loss of power.
+        FUA = 0;
+        /// Zeroes shall take room.
+        NO_HOLE = 1;
+        /// Data in one chunk.
+        DF = 2;
+        /// One extent is enough.
+        REQ_ONE = 3;
+        /// Zeroes only if that is faster than to write them.
+        FAST_ZERO = 4;
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Data, please.
+    Read,
+    /// Data follows.
+    Write,
+    /// End of the connection, without an answer.
+    Disconnect,
+    /// What was answered shall be on stable media.
+    Flush,
+    /// The data is no longer needed.
+    Trim,
+    /// The data will be needed.
+    Cache,
+    /// Zeroes, without sending them.
+    WriteZeroes,
+    /// What lies where.
+    BlockStatus,
+    /// Another size, an experiment.
+    Resize,
+    /// Any other number.
+    Unknown(u16),
+}
+
+impl Command {
+    /// The command of a number.
+    #[must_use]
+    pub const fn of(code: u16) -> Self {
+        match code {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Disconnect,
+            3 => Self::Flush,
+            4 => Self::Trim,
+            5 => Self::Cache,
+            6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
+            8 => Self::Resize,
+            other => Self::Unknown(other),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::Disconnect => 2,
+            Self::Flush => 3,
+            Self::Trim => 4,
+            Self::Cache => 5,
+            Self::WriteZeroes => 6,
+            Self::BlockStatus => 7,
+            Self::Resize => 8,
+            Self::Unknown(code) => code,
+        }
+    }
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ErrorCode {
+    /// Not permitted: a write to what is read-only.
+    #[error("not permitted (EPERM)")]
+    Perm,
+    /// The medium fails.
+    #[error("input/output error (EIO)")]
+    Io,
+    /// No memory.
+    #[error("out of memory (ENOMEM)")]
+    Mem,
+    /// The request makes no sense.
+    #[error("invalid request (EINVAL)")]
+    Inval,
+    /// A write beyond the end, or a backing disk that is full.
+    #[error("no space left (ENOSPC)")]
+    Nospc,
+    /// Too long.
+    #[error("too large (EOVERFLOW)")]
+    Overflow,
+    /// Not faster than a write.
+    #[error("not supported (ENOTSUP)")]
+    Notsup,
+    /// The server ends.
+    #[error("the server shuts down (ESHUTDOWN)")]
+    Shutdown,
+}
+
+impl ErrorCode {
+    /// Its number.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Perm => 1,
+            Self::Io => 5,
+            Self::Mem => 12,
+            Self::Inval => 22,
+            Self::Nospc => 28,
+            Self::Overflow => 75,
+            Self::Notsup => 95,
+            Self::Shutdown => 108,
+        }
+    }
+
+    /// The error of a number other than 0; those that the protocol does not
+    /// know count as [`Self::Inval`], as it asks.
+    #[must_use]
+    pub const fn of(code: u32) -> Self {
+        match code {
+            1 => Self::Perm,
+            5 => Self::Io,
+            12 => Self::Mem,
+            28 => Self::Nospc,
+            75 => Self::Overflow,
+            95 => Self::Notsup,
+            108 => Self::Shutdown,
+            _ => Self::Inval,
+        }
+    }
+}
+
+/// What `base:allocation` tells of an extent.
+pub mod extent {
+    /// Nothing is allocated.
+    pub const HOLE: u32 = 1;
+    /// It reads as zeroes.
+    pub const ZERO: u32 = 2;
+}

@@ -1,0 +1,145 @@
+//! A server of bytes in memory for tests of the protocol: the loop that a real
+//! one has, without time and with a thread for each connection.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use diskwright_virtualdisk::nbd::handshake::{Export, Handshake, Session, State};
+use diskwright_virtualdisk::nbd::reply::{self, Extent};
+use diskwright_virtualdisk::nbd::request::{self, Parsed, Request, Verdict};
+use diskwright_virtualdisk::nbd::wire::{Command, REQUEST_BYTES};
+use diskwright_virtualdisk::nbd::{Exports, ProtocolError};
+
+/// Granularity of what counts as allocated, bytes.
+pub const BLOCK: usize = 4096;
+
+/// What is served, and its bytes: one disk for each export.
+pub struct Served {
+    pub exports: Exports,
+    pub disks: Vec<Mutex<Vec<u8>>>,
+}
+
+impl Served {
+    pub fn new(list: Vec<Export>) -> Arc<Self> {
+        let disks = list.iter().map(|export| Mutex::new(vec![0; export.bytes as usize])).collect();
+        Arc::new(Self { exports: Exports { list, default: Some(0) }, disks })
+    }
+
+    /// Serves one connection to its end, and says why it ended.
+    pub fn serve(&self, mut stream: impl Read + Write) -> std::io::Result<Option<ProtocolError>> {
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        let mut handshake = Handshake::start(&mut output);
+        let mut skip = 0;
+        let mut session = None;
+        loop {
+            let ended = match &session {
+                None => {
+                    let progress = handshake.feed(&self.exports, &input, &mut output);
+                    input.drain(..progress.consumed);
+                    match progress.state {
+                        State::More => None,
+                        State::Close(why) => Some(Some(why)),
+                        State::Ready(agreed) => {
+                            session = Some(agreed);
+                            continue;
+                        }
+                    }
+                }
+                Some(session) => self.batch(session, &mut input, &mut skip, &mut output),
+            };
+            stream.write_all(&output)?;
+            let waited = !output.is_empty() && session.is_none();
+            output.clear();
+            if let Some(why) = ended {
+                return Ok(why);
+            }
+            if waited && !input.is_empty() {
+                continue;
+            }
+            let at = input.len();
+            input.resize(at + (64 << 10), 0);
+            let read = stream.read(&mut input[at..])?;
+            input.truncate(at + read);
+            if read == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Every request that is there as a whole; something if the connection ends.
+    fn batch(
+        &self,
+        session: &Session,
+        input: &mut Vec<u8>,
+        skip: &mut usize,
+        output: &mut Vec<u8>,
+    ) -> Option<Option<ProtocolError>> {
+        let mut at = 0;
+        let ended = loop {
+            let skipped = (*skip).min(input.len() - at);
+            at += skipped;
+            *skip -= skipped;
+            let request = match request::parse(&input[at..]) {
+                Parsed::Need(_) => break None,
+                Parsed::Broken(why) => break Some(Some(why)),
+                Parsed::Request(request) => request,
+            };
+            let behind = &input[at + REQUEST_BYTES..];
+            match request::check(&request, &self.exports.list[session.export], session) {
+                Verdict::Disconnect => break Some(None),
+                Verdict::Close(why) => break Some(Some(why)),
+                Verdict::Refuse(error, because) => {
+                    reply::error(output, session, request.cookie, error, because);
+                    *skip = request.payload() as usize;
+                    at += REQUEST_BYTES;
+                }
+                Verdict::Do => {
+                    let Some(data) = behind.get(..request.payload() as usize) else { break None };
+                    self.request(session, &request, data, output);
+                    at += REQUEST_BYTES + data.len();
+                }
+            }
+        };
+        input.drain(..at);
+        ended
+    }
+
+    fn request(&self, session: &Session, request: &Request, data: &[u8], output: &mut Vec<u8>) {
+        let mut disk = self.disks[session.export].lock().expect("no panic");
+        let from = request.offset as usize;
+        let place = from..from + request.length as usize;
+        match request.command {
+            Command::Read => {
+                let room = reply::begin_read(output, session, request);
+                return output[room].copy_from_slice(&disk[place]);
+            }
+            Command::BlockStatus => {
+                let blocks = disk[place].chunks(BLOCK);
+                let extent = |b: &[u8]| Extent { bytes: b.len() as u64, allocated: b.iter().any(|byte| *byte != 0) };
+                return reply::block_status(output, request, blocks.map(extent));
+            }
+            Command::Write => disk[place].copy_from_slice(data),
+            Command::WriteZeroes | Command::Trim => disk[place].fill(0),
+            _ => {}
+        }
+        reply::done(output, request.cookie);
+    }
+
+    /// Serves on a socket in `folder` until the test ends; its path.
+    pub fn listen(self: &Arc<Self>, folder: &Path) -> PathBuf {
+        let path = folder.join("nbd.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let served = Arc::clone(self);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let served = Arc::clone(&served);
+                std::thread::spawn(move || served.serve(stream));
+            }
+        });
+        path
+    }
+}
