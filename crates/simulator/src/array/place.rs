@@ -309,6 +309,26 @@ impl Array {
         }
     }
 
+    /// The member of data unit `unit` of a row of a parity level. `None` where
+    /// there is no such unit, and at the other levels.
+    #[inline]
+    pub fn data_member(&self, row: u64, unit: u16) -> Option<u16> {
+        match &self.map {
+            Map::Parity(parity) if u64::from(unit) < parity.k.by() => Some(parity.row(row).data(unit)),
+            _ => None,
+        }
+    }
+
+    /// The member of parity `parity` (0 is P, 1 Q, 2 the third) of a row.
+    /// `None` where there is none.
+    #[inline]
+    pub fn parity_member(&self, row: u64, parity: u16) -> Option<u16> {
+        match &self.map {
+            Map::Parity(map) if parity < map.p => Some(map.row(row).parity(parity)),
+            _ => None,
+        }
+    }
+
     /// Whether all data can still be had with these members failed.
     pub fn survives(&self, failed: Members) -> bool {
         let failed = failed.within(self.members);

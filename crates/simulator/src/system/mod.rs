@@ -10,7 +10,7 @@
 pub mod read;
 
 use crate::Ns;
-use crate::array::{Layout, Level, Policy as ArrayPolicy};
+use crate::array::{Array, ArrayError, Description, Layout, Level, Policy as ArrayPolicy};
 use crate::cache::CacheSpec;
 use crate::device::Device;
 use crate::drive::Policy as Order;
@@ -342,6 +342,23 @@ impl System {
             left -= group.count;
         }
         None
+    }
+
+    /// Blocks of a drive.
+    pub fn drive_blocks(&self, drive: u32) -> Option<u64> {
+        self.group_of(drive).map(|(group, _)| self.drives[group].device.blocks())
+    }
+
+    /// The geometry of a set of this system's drives; drives that there are
+    /// not count as empty, which no array can be made of.
+    pub fn array_of(&self, set: &Set) -> Result<Array, ArrayError> {
+        let used = |drive: &u32| {
+            let blocks = self.drive_blocks(*drive).unwrap_or(0);
+            set.member_blocks.map_or(blocks, |most| most.min(blocks))
+        };
+        let members = set.members.iter().map(used).collect();
+        let Set { level, unit_blocks, layout, copies, .. } = *set;
+        Array::new(&Description { level, members, unit_blocks, layout, copies })
     }
 
     /// What a drive is called: that of its group, with its position there where there are several.

@@ -1,1 +1,248 @@
-//! What lies on the disks.
+//! What lies on the virtual disk: the bytes of every drive, in memory or in a
+//! file, and arrays on them with real copies and real parity.
+//!
+//! ```text
+//! Content -> array (copies, or parity by rows) -> store (one drive's bytes) -> memory or file
+//!         \-> a drive by itself ----------------/
+//! ```
+//!
+//! Nothing here knows of time: the server answers when the simulation says so.
+
+mod array;
+pub mod galois;
+mod store;
+mod trouble;
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use diskwright_simulator::array::{Level, Members};
+use diskwright_simulator::io::BLOCK_BYTES;
+use diskwright_simulator::system::{Set, System, Target};
+
+use array::{ArrayContent, Source};
+pub use store::Extent;
+use store::{InFile, Memory, Stores};
+pub use trouble::{ContentError, Trouble};
+
+/// Where content lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// In memory, as far as it is written; gone with the program.
+    Memory {
+        /// Most bytes it may take in all; as many as there are if `None`.
+        most_bytes: Option<u64>,
+    },
+    /// In a sparse file, made where there is none.
+    File(PathBuf),
+}
+
+/// The content of a system's drives and arrays.
+pub struct Content {
+    stores: Stores,
+    /// Bytes of each drive; `None` of those that belong to an array.
+    drives: Vec<Option<u64>>,
+    arrays: Vec<ArrayContent>,
+}
+
+/// What a flush has to wait for; for another thread.
+#[derive(Clone, Debug)]
+pub struct Sync(Option<Arc<File>>);
+
+impl Sync {
+    /// Waits until all that was written before is on the backing disk.
+    pub fn wait(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |file| file.sync_data())
+    }
+
+    /// Whether there is anything to wait for.
+    pub fn is_needed(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl Content {
+    /// The content of all drives and arrays of a system: zeros, or what an
+    /// existing file holds. Members that the system calls failed have failed.
+    pub fn new(system: &System, backing: &Backing) -> Result<Content, ContentError> {
+        let count = system.drive_count();
+        let sizes: Vec<u64> = (0..count).map(|drive| bytes_of(system, drive)).collect();
+        let mut drives: Vec<Option<u64>> = sizes.iter().copied().map(Some).collect();
+        let mut arrays = Vec::new();
+        for set in &system.arrays {
+            arrays.push(array(system, set, &sizes, &mut drives)?);
+            for spare in &set.spares {
+                take(system, set, *spare, &mut drives)?;
+            }
+        }
+        let stores = match backing {
+            Backing::Memory { most_bytes } => Stores::Memory(Memory::new(&sizes, *most_bytes)?),
+            Backing::File(path) => Stores::File(InFile::open(path, &sizes)?),
+        };
+        let mut content = Content { stores, drives, arrays };
+        for (at, set) in system.arrays.iter().enumerate() {
+            for member in &set.failed {
+                content.fail(at, *member).map_err(|why| ContentError::Failed { array: set.name.clone(), why })?;
+            }
+        }
+        Ok(content)
+    }
+
+    /// Bytes of an array or a drive; 0 where it is not to be used by itself.
+    pub fn bytes(&self, target: Target) -> u64 {
+        match target {
+            Target::Drive(drive) => self.drives.get(drive as usize).copied().flatten().unwrap_or(0),
+            Target::Array(array) => self.arrays.get(array).map_or(0, ArrayContent::bytes),
+        }
+    }
+
+    /// Bytes of memory that the content takes; `None` for a file.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.stores.memory_bytes()
+    }
+
+    /// Reads.
+    #[inline]
+    pub fn read(&mut self, target: Target, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
+        self.read_avoiding(target, from, into, Members::NONE)
+    }
+
+    /// Reads as if these members of an array could not be read: their data are
+    /// had from the others. A drive by itself avoids nothing.
+    #[inline]
+    pub fn read_avoiding(&mut self, target: Target, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+        self.check(target, from, into.len() as u64)?;
+        match target {
+            Target::Drive(drive) => self.stores.read(drive as usize, from, into),
+            Target::Array(array) => self.arrays[array].read(&self.stores, from, into, avoid),
+        }
+    }
+
+    /// Writes. After an error, each byte of the range is as before or as
+    /// written, and copies and parities agree with what is there.
+    #[inline]
+    pub fn write(&mut self, target: Target, from: u64, data: &[u8]) -> Result<(), Trouble> {
+        self.put(target, from, Source::Data(data))
+    }
+
+    /// Writes zeros. They take no room, and give back what was taken.
+    pub fn zero(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
+        self.put(target, from, Source::Zeros(bytes))
+    }
+
+    /// Forgets: what is trimmed reads as zeros, and its room is given back.
+    pub fn trim(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
+        self.zero(target, from, bytes)
+    }
+
+    fn put(&mut self, target: Target, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+        self.check(target, from, source.bytes())?;
+        match (target, source) {
+            (Target::Array(array), _) => self.arrays[array].write(&mut self.stores, from, source),
+            (Target::Drive(drive), Source::Data(data)) => Ok(self.stores.write(drive as usize, from, data)?),
+            (Target::Drive(drive), Source::Zeros(bytes)) => self.stores.zero(drive as usize, from, bytes),
+        }
+    }
+
+    /// The stretch that begins at `from` and is at most `bytes` long: a hole
+    /// where nothing is and zeros are read. It may end before another kind
+    /// begins; it is at least a byte where `bytes` is.
+    pub fn holes(&self, target: Target, from: u64, bytes: u64) -> Result<Extent, Trouble> {
+        self.check(target, from, bytes)?;
+        match target {
+            Target::Drive(drive) => self.stores.extent(drive as usize, from, bytes),
+            Target::Array(array) => self.arrays[array].extent(&self.stores, from, bytes),
+        }
+    }
+
+    /// What a flush has to wait for.
+    pub fn sync(&self) -> Sync {
+        Sync(self.stores.file())
+    }
+
+    /// A member of an array fails: its bytes are gone.
+    pub fn fail(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
+        let (array, stores) = self.array(array)?;
+        array.fail(stores, member)
+    }
+
+    /// An empty drive in the place of a member, to be rebuilt by
+    /// [`Content::rebuilt`]; a member that was well fails by that.
+    /// [`Trouble::LostData`] where nothing can be rebuilt.
+    pub fn replace(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
+        let (array, stores) = self.array(array)?;
+        array.replace(stores, member)
+    }
+
+    /// Rebuilds the members that were replaced up to a block (of 512 bytes) of
+    /// theirs. Call it in small steps; what is done is not done again, also
+    /// where the number is smaller than before. After an error (a full disk,
+    /// lost data) it stands where it came to.
+    pub fn rebuilt(&mut self, array: usize, good_below: u64) -> Result<(), Trouble> {
+        let (array, stores) = self.array(array)?;
+        array.rebuilt(stores, good_below)
+    }
+
+    /// Rebuilds what is left; the members are well then.
+    pub fn finish_rebuild(&mut self, array: usize) -> Result<(), Trouble> {
+        let (array, stores) = self.array(array)?;
+        array.finish_rebuild(stores)
+    }
+
+    /// Members of an array whose bytes are not all there, and those of them
+    /// that are being rebuilt.
+    pub fn state(&self, array: usize) -> Option<(Members, Members)> {
+        self.arrays.get(array).map(|array| (array.failed(), array.rebuilding()))
+    }
+
+    /// Reads all of an array and compares parities with data and copies with
+    /// one another: how many stretches (of up to 64 KiB of a member) disagree.
+    /// It takes as long as it takes.
+    pub fn scrub(&mut self, array: usize) -> Result<u64, Trouble> {
+        let (array, stores) = self.array(array)?;
+        array.scrub(stores)
+    }
+
+    fn array(&mut self, at: usize) -> Result<(&mut ArrayContent, &mut Stores), Trouble> {
+        let array = self.arrays.get_mut(at).ok_or(Trouble::NoSuchTarget)?;
+        Ok((array, &mut self.stores))
+    }
+
+    #[inline]
+    fn check(&self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
+        let all = self.bytes(target);
+        match from.checked_add(bytes) {
+            Some(to) if to <= all && all > 0 => Ok(()),
+            _ if all == 0 => Err(Trouble::NoSuchTarget),
+            to => Err(Trouble::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: all }),
+        }
+    }
+}
+
+fn bytes_of(system: &System, drive: u32) -> u64 {
+    system.drive_blocks(drive).unwrap_or(0).saturating_mul(BLOCK_BYTES)
+}
+
+/// An array on its drives, which nobody else may use.
+fn array(system: &System, set: &Set, sizes: &[u64], drives: &mut [Option<u64>]) -> Result<ArrayContent, ContentError> {
+    let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+    for drive in &set.members {
+        take(system, set, *drive, drives)?;
+    }
+    let stores: Vec<usize> = set.members.iter().map(|drive| *drive as usize).collect();
+    let most = match set.level {
+        Level::Linear => set.member_blocks.unwrap_or(u64::MAX),
+        _ => array.member_blocks(),
+    };
+    let used = stores.iter().map(|drive| sizes[*drive].min(most.saturating_mul(BLOCK_BYTES))).collect();
+    Ok(ArrayContent::new(array, stores, used))
+}
+
+/// A drive belongs to a set now.
+fn take(system: &System, set: &Set, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
+    let taken = drives.get_mut(drive as usize).and_then(Option::take);
+    let shared = || ContentError::Shared { drive: system.drive_name(drive), array: set.name.clone() };
+    taken.map(|_| ()).ok_or_else(shared)
+}

@@ -1,0 +1,174 @@
+//! Levels without parity: every byte has one or more copies.
+
+use diskwright_simulator::array::Members;
+
+use super::{ArrayContent, CHUNK, Piece, Source};
+use crate::content::store::Stores;
+use crate::content::trouble::{Short, Trouble};
+
+/// A stretch of zeros that waits for those behind it on its member.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    from: u64,
+    to: u64,
+}
+
+impl ArrayContent {
+    /// Reads a piece from a copy that is good and not to be avoided.
+    pub(super) fn read_copy(&self, stores: &Stores, at: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+        for copy in 0..self.array.copies() {
+            let piece = self.copy(at, into.len() as u64, copy)?;
+            if self.good_up_to(piece) == piece.bytes && !avoid.contains(piece.member) {
+                return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
+            }
+        }
+        Err(Trouble::LostData)
+    }
+
+    /// How many bytes of a piece its member holds.
+    pub(super) fn good_up_to(&self, piece: Piece) -> u64 {
+        self.good[usize::from(piece.member)].saturating_sub(piece.from).min(piece.bytes)
+    }
+
+    pub(super) fn write_copies(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+        let (mut at, end) = (from, from + source.bytes());
+        if let Source::Zeros(_) = source
+            && self.well
+        {
+            return self.zero_copies(stores, at, end).inspect_err(|_| self.agree_all(stores, from, end));
+        }
+        while at < end {
+            let first = self.piece(at, end - at)?;
+            let part = source.part(at - from, first.bytes);
+            if self.well && self.array.copies() == 1 {
+                put(stores, self.drives[usize::from(first.member)], first.from, part)?;
+            } else {
+                self.write_piece(stores, at, part)?;
+            }
+            at += first.bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes all copies of a piece: first those that are good to its end, then
+    /// the good part of those being rebuilt.
+    fn write_piece(&mut self, stores: &mut Stores, at: u64, source: Source<'_>) -> Result<(), Trouble> {
+        let copies = self.array.copies();
+        let mut whole = 0;
+        for copy in 0..copies {
+            let piece = self.copy(at, source.bytes(), copy)?;
+            if self.good_up_to(piece) < piece.bytes {
+                continue;
+            }
+            whole += 1;
+            if let Err(short) = put(stores, self.drives[usize::from(piece.member)], piece.from, source) {
+                self.agree(stores, at, source.bytes(), copy, short.done as u64);
+                return Err(short.why);
+            }
+        }
+        if whole == 0 {
+            return Err(Trouble::LostData);
+        }
+        if whole == copies {
+            return Ok(());
+        }
+        for copy in 0..copies {
+            let piece = self.copy(at, source.bytes(), copy)?;
+            let good = self.good_up_to(piece);
+            if good > 0 && good < piece.bytes {
+                let written = put(stores, self.drives[usize::from(piece.member)], piece.from, source.part(0, good));
+                // the rebuild passes here again
+                written.inspect_err(|_| self.distrust(piece))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is being rebuilt is good only up to this piece.
+    fn distrust(&mut self, piece: Piece) {
+        let good = &mut self.good[usize::from(piece.member)];
+        *good = (*good).min(piece.from);
+    }
+
+    /// After a write of all copies that failed in copy `failed` behind `done`
+    /// bytes: makes the copies agree again, old or new. What was written has
+    /// room, so that it can be written again.
+    fn agree(&mut self, stores: &mut Stores, at: u64, bytes: u64, failed: u16, done: u64) {
+        let mut pieces = Vec::new();
+        for copy in 0..self.array.copies() {
+            let Ok(piece) = self.copy(at, bytes, copy) else { continue };
+            if self.good_up_to(piece) == bytes {
+                pieces.push((copy, piece));
+            } else {
+                self.distrust(piece);
+            }
+        }
+        // behind `done` the old bytes are still on the copy that failed; before, on the next
+        let old_after = pieces.iter().find(|(copy, _)| *copy == failed).map(|(_, piece)| *piece);
+        let old_before = pieces.iter().find(|(copy, _)| *copy > failed).map(|(_, piece)| *piece);
+        let mut data = Vec::new();
+        for (old, from, to) in [(old_before, 0, done), (old_after, done, bytes)] {
+            let Some(old) = old else { continue };
+            let mut at = from;
+            while at < to {
+                let now = (to - at).min(CHUNK);
+                data.resize(now as usize, 0);
+                let read = stores.read(self.drives[usize::from(old.member)], old.from + at, &mut data);
+                for (_, piece) in pieces.iter().filter(|(copy, _)| read.is_ok() && *copy <= failed) {
+                    let again = stores.write(self.drives[usize::from(piece.member)], piece.from + at, &data);
+                    // nothing more can be done: reads go to the first copy as before
+                    drop(again);
+                }
+                at += now;
+            }
+        }
+    }
+
+    /// Makes all copies in a range what the last one is.
+    fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
+        let (mut at, last) = (from, self.array.copies() - 1);
+        while let Ok(piece) = self.piece(at, end - at)
+            && at < end
+        {
+            self.agree(stores, at, piece.bytes, last, 0);
+            at += piece.bytes;
+        }
+    }
+
+    /// Zeros of all copies, in as few stretches a member as there are.
+    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64) -> Result<(), Trouble> {
+        let mut runs: Vec<Option<Run>> = vec![None; self.drives.len()];
+        for copy in 0..self.array.copies() {
+            let mut at = from;
+            while at < end {
+                let Piece { member, from, bytes } = self.copy(at, end - at, copy)?;
+                at += bytes;
+                let member = usize::from(member);
+                match &mut runs[member] {
+                    Some(run) if run.to == from => run.to += bytes,
+                    run => {
+                        let before = run.replace(Run { from, to: from + bytes });
+                        if let Some(Run { from, to }) = before {
+                            stores.zero(self.drives[member], from, to - from)?;
+                        }
+                    }
+                }
+            }
+        }
+        for (member, run) in runs.into_iter().enumerate() {
+            if let Some(Run { from, to }) = run {
+                stores.zero(self.drives[member], from, to - from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes or zeroes a stretch of a store.
+#[inline]
+pub(super) fn put(stores: &mut Stores, drive: usize, from: u64, source: Source<'_>) -> Result<(), Short> {
+    match source {
+        Source::Data(data) => stores.write(drive, from, data),
+        Source::Zeros(bytes) => stores.zero(drive, from, bytes).map_err(|why| Short { done: 0, why }),
+    }
+}

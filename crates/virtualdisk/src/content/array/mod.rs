@@ -1,0 +1,215 @@
+//! Arrays by content: data, copies and parity on the members' stores.
+//!
+//! A member is good from its first byte up to some point: all of it where it is
+//! well, nothing where it has failed, and what has been rebuilt in between.
+//! Reads use what is good, and reconstruct the rest; writes keep what is good
+//! (and the parity) as it should be, and leave the rest alone.
+
+mod copies;
+mod parity;
+mod repair;
+mod row;
+
+use std::collections::BTreeSet;
+
+use diskwright_simulator::array::{Array, Members};
+use diskwright_simulator::io::BLOCK_BYTES;
+
+use super::store::{Extent, Stores};
+use super::trouble::Trouble;
+use row::Scratch;
+
+/// Bytes of a member that are worked on at a time: what is computed stays in
+/// the processor's cache, and the room for it is bounded.
+const CHUNK: u64 = 1 << 16;
+
+/// Pieces that one question for holes looks at.
+const MOST_PIECES: usize = 4096;
+
+/// Rows that are remembered as torn; with more, all are taken as torn.
+const MOST_TORN: usize = 1 << 16;
+
+/// What is to be written.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    Data(&'a [u8]),
+    /// So many zeros, which need take no room.
+    Zeros(u64),
+}
+
+impl<'a> Source<'a> {
+    pub fn bytes(self) -> u64 {
+        match self {
+            Source::Data(data) => data.len() as u64,
+            Source::Zeros(bytes) => bytes,
+        }
+    }
+
+    /// A part of it.
+    pub fn part(self, from: u64, bytes: u64) -> Source<'a> {
+        match self {
+            Source::Data(data) => Source::Data(&data[from as usize..(from + bytes) as usize]),
+            Source::Zeros(_) => Source::Zeros(bytes),
+        }
+    }
+}
+
+/// An array and its members' state.
+pub(super) struct ArrayContent {
+    pub array: Array,
+    /// The store of each member.
+    drives: Vec<usize>,
+    /// Bytes of each member that are used.
+    sizes: Vec<u64>,
+    /// Bytes from the beginning of each member that are good.
+    good: Vec<u64>,
+    rebuilding: Members,
+    /// All members are good to their ends.
+    well: bool,
+    torn: Torn,
+    scratch: Scratch,
+}
+
+/// Rows whose parity is not known to be right.
+#[derive(Default)]
+struct Torn {
+    rows: BTreeSet<u64>,
+    all: bool,
+}
+
+impl Torn {
+    fn has(&self, row: u64) -> bool {
+        self.all || !self.rows.is_empty() && self.rows.contains(&row)
+    }
+
+    fn forget(&mut self, rows: std::ops::Range<u64>) {
+        while let Some(row) = self.rows.range(rows.clone()).next().copied() {
+            self.rows.remove(&row);
+        }
+    }
+
+    fn add(&mut self, row: u64) {
+        self.all |= self.rows.len() >= MOST_TORN;
+        if !self.all {
+            self.rows.insert(row);
+        }
+    }
+}
+
+impl ArrayContent {
+    /// An array on these stores, of which it uses so many bytes; all well.
+    pub fn new(array: Array, drives: Vec<usize>, sizes: Vec<u64>) -> ArrayContent {
+        let good = vec![u64::MAX; drives.len()];
+        ArrayContent {
+            array,
+            drives,
+            sizes,
+            good,
+            rebuilding: Members::NONE,
+            well: true,
+            torn: Torn::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Bytes that it holds for its user.
+    pub fn bytes(&self) -> u64 {
+        self.array.blocks() * BLOCK_BYTES
+    }
+
+    /// Members that do not hold what they should up to byte `to` of theirs.
+    #[inline]
+    fn unreadable(&self, to: u64) -> Members {
+        if self.well {
+            return Members::NONE;
+        }
+        let positions = (0u16..).zip(&self.good);
+        positions.filter(|(_, good)| **good < to).map(|(member, _)| member).collect()
+    }
+
+    /// Members whose data is lost, at least in part.
+    pub fn failed(&self) -> Members {
+        self.unreadable(u64::MAX)
+    }
+
+    /// Of those, the ones being rebuilt.
+    pub fn rebuilding(&self) -> Members {
+        self.rebuilding
+    }
+
+    /// Reads, as if `avoid` could not be read.
+    #[inline]
+    pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+        let (mut at, mut left) = (from, into);
+        while !left.is_empty() {
+            let piece = self.piece(at, left.len() as u64)?;
+            let (now, rest) = left.split_at_mut(piece.bytes as usize);
+            if self.well && avoid.is_empty() {
+                stores.read(self.drives[usize::from(piece.member)], piece.from, now)?;
+            } else if self.array.parities() > 0 {
+                self.read_row(stores, at, piece, now, avoid)?;
+            } else {
+                self.read_copy(stores, at, now, avoid)?;
+            }
+            left = rest;
+            at += piece.bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes.
+    pub fn write(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+        if self.array.parities() > 0 {
+            self.write_rows(stores, from, source)
+        } else {
+            self.write_copies(stores, from, source)
+        }
+    }
+
+    /// The stretch that begins at `from`: a hole only where it reads as zeros.
+    pub fn extent(&self, stores: &Stores, from: u64, bytes: u64) -> Result<Extent, Trouble> {
+        let (mut at, end) = (from, from + bytes);
+        let mut kind = None;
+        for _ in 0..MOST_PIECES {
+            if at >= end {
+                break;
+            }
+            let piece = self.piece(at, end - at)?;
+            let here = if self.good[usize::from(piece.member)] < piece.from + piece.bytes {
+                Extent { bytes: piece.bytes, hole: false }
+            } else {
+                stores.extent(self.drives[usize::from(piece.member)], piece.from, piece.bytes)?
+            };
+            if *kind.get_or_insert(here.hole) != here.hole {
+                break;
+            }
+            at += here.bytes;
+        }
+        Ok(Extent { bytes: at - from, hole: kind.unwrap_or(false) })
+    }
+
+    /// The piece of the first copy that begins at `at`.
+    #[inline]
+    fn piece(&self, at: u64, bytes: u64) -> Result<Piece, Trouble> {
+        self.copy(at, bytes, 0)
+    }
+
+    /// The piece of a copy that begins at `at`.
+    #[inline]
+    fn copy(&self, at: u64, bytes: u64, copy: u16) -> Result<Piece, Trouble> {
+        let (block, skip) = (at / BLOCK_BYTES, at % BLOCK_BYTES);
+        let blocks = (skip + bytes).div_ceil(BLOCK_BYTES);
+        let beyond = || Trouble::OutOfRange { from: at, to: at + bytes, bytes: self.bytes() };
+        let piece = self.array.map(block, blocks, copy).ok_or_else(beyond)?;
+        let bytes = bytes.min(piece.blocks * BLOCK_BYTES - skip);
+        Ok(Piece { member: piece.member, from: piece.block * BLOCK_BYTES + skip, bytes })
+    }
+}
+
+/// Bytes that lie in one piece on a member.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    member: u16,
+    from: u64,
+    bytes: u64,
+}

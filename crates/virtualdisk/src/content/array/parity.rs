@@ -1,0 +1,145 @@
+//! Levels with parity: requests row by row.
+
+use diskwright_simulator::array::Members;
+use diskwright_simulator::io::BLOCK_BYTES;
+
+use super::row::{Cover, Scratch, Stretch};
+use super::{ArrayContent, CHUNK, Piece, Source};
+use crate::content::galois::MOST;
+use crate::content::store::Stores;
+use crate::content::trouble::Trouble;
+
+impl ArrayContent {
+    /// Bytes of a stripe unit.
+    pub(super) fn unit(&self) -> u64 {
+        self.array.unit_blocks() * BLOCK_BYTES
+    }
+
+    /// Bytes of data in a row.
+    fn row_bytes(&self) -> u64 {
+        self.array.row_blocks() * BLOCK_BYTES
+    }
+
+    /// Members that do not hold what they should in a row. What is rebuilt is
+    /// good by whole rows.
+    fn lost_in(&self, row: u64) -> Members {
+        if self.well { Members::NONE } else { self.unreadable((row + 1) * self.unit()) }
+    }
+
+    /// A stretch of a row, and the room to work in.
+    pub(super) fn stretch(&mut self, row: u64, from: u64, len: u64, lost: Members) -> (Stretch<'_>, &mut Scratch) {
+        let len = len.min(CHUNK) as usize;
+        (Stretch { array: &self.array, drives: &self.drives, row, from, len, lost }, &mut self.scratch)
+    }
+
+    /// Reads a piece, which lies in one data unit, where some member is lost
+    /// or avoided.
+    pub(super) fn read_row(
+        &mut self,
+        stores: &Stores,
+        at: u64,
+        piece: Piece,
+        into: &mut [u8],
+        avoid: Members,
+    ) -> Result<(), Trouble> {
+        let (unit, row_bytes) = (self.unit(), self.row_bytes());
+        let (row, data_unit) = (at / row_bytes, (at % row_bytes / unit) as u16);
+        let lost = avoid.within(self.array.members()).iter().fold(self.lost_in(row), Members::with);
+        if !lost.contains(piece.member) {
+            return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
+        }
+        if self.torn.has(row) {
+            return Err(Trouble::Torn(row));
+        }
+        let mut from = piece.from % unit;
+        for part in into.chunks_mut(CHUNK as usize) {
+            let (stretch, scratch) = self.stretch(row, from, part.len() as u64, lost);
+            stretch.gather(stores, scratch)?;
+            part.copy_from_slice(stretch.gathered(scratch, data_unit));
+            from += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_rows(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+        let (row_bytes, end) = (self.row_bytes(), from + source.bytes());
+        let mut at = from;
+        while at < end {
+            let (row, inside) = (at / row_bytes, at % row_bytes);
+            let whole = if inside == 0 { (end - at) / row_bytes } else { 0 };
+            if let Source::Zeros(_) = source
+                && whole > 0
+                && self.zero_rows(stores, row, whole)?
+            {
+                at += whole * row_bytes;
+                continue;
+            }
+            let bytes = (row_bytes - inside).min(end - at);
+            self.write_row(stores, row, inside, source.part(at - from, bytes))?;
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    /// Zeros of whole rows: the parities of zeros are zeros, so that nothing
+    /// is left on any member. False where too much is lost to say so.
+    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64) -> Result<bool, Trouble> {
+        let lost = self.unreadable((row + rows) * self.unit());
+        if lost.count() > u32::from(self.array.parities()) {
+            return Ok(false);
+        }
+        let unit = self.unit();
+        for drive in &self.drives {
+            let zeroed = stores.zero(*drive, row * unit, rows * unit);
+            zeroed.inspect_err(|_| (row..row + rows).for_each(|row| self.torn.add(row)))?;
+        }
+        self.torn.forget(row..row + rows);
+        Ok(true)
+    }
+
+    /// Writes a part of a row, from byte `inside` of its data on.
+    fn write_row(&mut self, stores: &mut Stores, row: u64, inside: u64, source: Source<'_>) -> Result<(), Trouble> {
+        let lost = self.lost_in(row);
+        if self.torn.has(row) {
+            self.mend(stores, row, lost)?;
+        }
+        let (unit, last_byte) = (self.unit(), inside + source.bytes() - 1);
+        let (first, lo) = (inside / unit, inside % unit);
+        let (last, hi) = (last_byte / unit, last_byte % unit + 1);
+        // between these, the same units are covered
+        let cuts = if first == last { [lo, hi, hi, hi] } else { [0, lo.min(hi), lo.max(hi), unit] };
+        for (from, to) in cuts.iter().zip(&cuts[1..]) {
+            let (first, last) = (first + u64::from(*from < lo), last - u64::from(*from >= hi && last > 0));
+            let mut at = *from;
+            while at < *to && first <= last {
+                let offset = first * unit + at - inside;
+                let cover = Cover { first: first as u16, last: last as u16, source, offset, unit_bytes: unit };
+                let (stretch, scratch) = self.stretch(row, at, to - at, lost);
+                at += stretch.len as u64;
+                if let Err((why, torn)) = stretch.write(stores, scratch, cover) {
+                    if torn {
+                        self.torn.add(row);
+                    }
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the parity of a torn row right, where all its data are there.
+    fn mend(&mut self, stores: &mut Stores, row: u64, lost: Members) -> Result<(), Trouble> {
+        let unit = self.unit();
+        let mut from = 0;
+        while from < unit {
+            let (stretch, scratch) = self.stretch(row, from, unit - from, lost);
+            if stretch.any_data_lost() {
+                return Err(Trouble::Torn(row));
+            }
+            stretch.resync(stores, scratch, [stretch.len; MOST])?;
+            from += stretch.len as u64;
+        }
+        self.torn.forget(row..row + 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! Members fail, are replaced, and are rebuilt; all is compared.
+
+use diskwright_simulator::array::{Members, Place};
+use diskwright_simulator::io::BLOCK_BYTES;
+
+use super::{ArrayContent, CHUNK, Piece};
+use crate::content::store::{Extent, Stores};
+use crate::content::trouble::Trouble;
+
+impl ArrayContent {
+    /// A member fails: what lay on it is gone. In a mirror of stripe sets its
+    /// whole set is out of service.
+    pub fn fail(&mut self, stores: &mut Stores, member: u16) -> Result<(), Trouble> {
+        if member >= self.array.members() {
+            return Err(Trouble::NoSuchMember);
+        }
+        let out = self.array.out_of_service(Members::NONE.with(member));
+        self.rebuilding = self.rebuilding.less(out);
+        self.well = false;
+        out.iter().for_each(|member| self.good[usize::from(member)] = 0);
+        out.iter().try_for_each(|m| stores.zero(self.drives[usize::from(m)], 0, self.sizes[usize::from(m)]))
+    }
+
+    /// An empty drive in the place of a member, to be rebuilt; one that was
+    /// well fails by that.
+    pub fn replace(&mut self, stores: &mut Stores, member: u16) -> Result<(), Trouble> {
+        if member >= self.array.members() {
+            return Err(Trouble::NoSuchMember);
+        }
+        let out = self.array.out_of_service(Members::NONE.with(member));
+        if !self.array.survives(out.iter().fold(self.failed(), Members::with)) {
+            return Err(Trouble::LostData);
+        }
+        self.fail(stores, member)?;
+        self.rebuilding = out.iter().fold(self.rebuilding, Members::with);
+        Ok(())
+    }
+
+    /// Brings the members being rebuilt up to member block `blocks`. What is
+    /// done already is not done again.
+    pub fn rebuilt(&mut self, stores: &mut Stores, blocks: u64) -> Result<(), Trouble> {
+        let to = blocks.saturating_mul(BLOCK_BYTES);
+        if self.array.parities() > 0 {
+            let to = to.min(self.array.member_blocks() * BLOCK_BYTES);
+            return self.rebuild_rows(stores, to - to % self.unit());
+        }
+        self.rebuilding.iter().try_for_each(|member| self.rebuild_copy(stores, member, to))
+    }
+
+    /// Rebuilds what is left to rebuild, and takes the members as well.
+    pub fn finish_rebuild(&mut self, stores: &mut Stores) -> Result<(), Trouble> {
+        self.rebuilt(stores, u64::MAX)?;
+        self.rebuilding.iter().for_each(|member| self.good[usize::from(member)] = u64::MAX);
+        self.rebuilding = Members::NONE;
+        self.well = self.failed().is_empty();
+        Ok(())
+    }
+
+    fn rebuild_rows(&mut self, stores: &mut Stores, to: u64) -> Result<(), Trouble> {
+        let unit = self.unit();
+        let goods = |of: &Self| of.rebuilding.iter().map(|m| of.good[usize::from(m)]).collect::<Vec<_>>();
+        let Some(mut at) = goods(self).into_iter().min() else { return Ok(()) };
+        while at < to {
+            let lost = self.unreadable(at + unit);
+            let targets = lost.and(self.rebuilding);
+            // up to here the same members are lost
+            let same = goods(self).into_iter().filter(|good| *good > at).min().map_or(to, |good| good.min(to));
+            let row = at / unit;
+            let (stretch, _) = self.stretch(row, 0, unit, lost);
+            let hole = stretch.is_hole(stores, same - at)?;
+            let bytes = if hole >= unit {
+                let bytes = hole - hole % unit;
+                stretch.clear(stores, targets, bytes)?;
+                bytes
+            } else {
+                self.rebuild_row(stores, row, lost, targets)?;
+                unit
+            };
+            at += bytes;
+            targets.iter().for_each(|member| self.good[usize::from(member)] = at);
+        }
+        Ok(())
+    }
+
+    fn rebuild_row(&mut self, stores: &mut Stores, row: u64, lost: Members, targets: Members) -> Result<(), Trouble> {
+        let (unit, torn) = (self.unit(), self.torn.has(row));
+        let mut from = 0;
+        while from < unit {
+            let (stretch, scratch) = self.stretch(row, from, unit - from, lost);
+            if torn && stretch.any_data_lost() {
+                return Err(Trouble::Torn(row));
+            }
+            stretch.renew(stores, scratch, targets)?;
+            from += stretch.len as u64;
+        }
+        Ok(())
+    }
+
+    fn rebuild_copy(&mut self, stores: &mut Stores, member: u16, to: u64) -> Result<(), Trouble> {
+        let at = usize::from(member);
+        let to = to.min(self.sizes[at]);
+        let mut buffer = Vec::new();
+        while self.good[at] < to {
+            let from = self.good[at];
+            let block = from / BLOCK_BYTES;
+            let Place::Data { block, copy } = self.array.place(member, block) else {
+                // nothing lies on the rest of this unit
+                self.good[at] = ((from / self.unit() + 1) * self.unit()).min(to);
+                continue;
+            };
+            let (first, bytes) = (block * BLOCK_BYTES, to - from);
+            let bytes = self.copy(first, bytes, copy)?.bytes;
+            let source = self.source(first, bytes, member).ok_or(Trouble::LostData)?;
+            let (target, drive) = (self.drives[at], self.drives[usize::from(source.member)]);
+            let Extent { bytes, hole } = stores.extent(drive, source.from, bytes.min(source.bytes))?;
+            let bytes = if hole {
+                stores.zero(target, from, bytes)?;
+                bytes
+            } else {
+                let bytes = bytes.min(CHUNK);
+                buffer.resize(bytes as usize, 0);
+                stores.read(drive, source.from, &mut buffer)?;
+                stores.write(target, from, &buffer)?;
+                bytes
+            };
+            self.good[at] += bytes;
+        }
+        Ok(())
+    }
+
+    /// The good part of a copy that begins at byte `at` of the array, on
+    /// another member: the longest.
+    fn source(&self, at: u64, bytes: u64, not: u16) -> Option<Piece> {
+        let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
+        let good = |piece: Piece| Piece { bytes: self.good_up_to(piece), ..piece };
+        pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
+    }
+
+    /// Compares everything that is good: parities with what the data say,
+    /// copies with one another. Stretches that disagree (of up to 64 KiB of a
+    /// member).
+    pub fn scrub(&mut self, stores: &Stores) -> Result<u64, Trouble> {
+        if self.array.parities() == 0 { self.scrub_copies(stores) } else { self.scrub_rows(stores) }
+    }
+
+    fn scrub_rows(&mut self, stores: &Stores) -> Result<u64, Trouble> {
+        let (unit, end) = (self.unit(), self.array.member_blocks() * BLOCK_BYTES);
+        let (mut at, mut wrong) = (0, 0);
+        while at < end {
+            let lost = self.unreadable(at + unit);
+            let (stretch, _) = self.stretch(at / unit, 0, unit, lost);
+            let hole = stretch.is_hole(stores, end - at)?;
+            if hole >= unit {
+                // with the same members lost, which is more than needed
+                at += if lost.is_empty() { hole - hole % unit } else { unit };
+                continue;
+            }
+            let mut from = 0;
+            while from < unit {
+                let (stretch, scratch) = self.stretch(at / unit, from, unit - from, lost);
+                wrong += stretch.wrong_parities(stores, scratch)?;
+                from += stretch.len as u64;
+            }
+            at += unit;
+        }
+        Ok(wrong)
+    }
+
+    fn scrub_copies(&self, stores: &Stores) -> Result<u64, Trouble> {
+        let (mut at, mut wrong) = (0, 0);
+        let (mut first, mut other) = (Vec::new(), Vec::new());
+        while at < self.bytes() && self.array.copies() > 1 {
+            let bytes = self.piece(at, self.bytes() - at)?.bytes;
+            let extents = (0..self.array.copies()).map(|copy| {
+                let piece = self.copy(at, bytes, copy)?;
+                stores.extent(self.drives[usize::from(piece.member)], piece.from, piece.bytes)
+            });
+            let extents = extents.collect::<Result<Vec<_>, _>>()?;
+            if extents.iter().all(|extent| extent.hole) {
+                at += extents.iter().map(|extent| extent.bytes).min().unwrap_or(bytes);
+                continue;
+            }
+            let bytes = bytes.min(CHUNK);
+            first.clear();
+            for copy in 0..self.array.copies() {
+                let piece = self.copy(at, bytes, copy)?;
+                if self.good_up_to(piece) < bytes {
+                    continue;
+                }
+                other.resize(bytes as usize, 0);
+                stores.read(self.drives[usize::from(piece.member)], piece.from, &mut other)?;
+                if first.is_empty() {
+                    std::mem::swap(&mut first, &mut other);
+                } else {
+                    wrong += u64::from(first != other);
+                }
+            }
+            at += bytes;
+        }
+        Ok(wrong)
+    }
+}

@@ -1,0 +1,396 @@
+//! One stretch of bytes across a row of a parity level: as many bytes of each
+//! data unit, at the same place of each, and of each parity.
+
+use diskwright_simulator::array::{Array, Members};
+use diskwright_simulator::io::BLOCK_BYTES;
+
+use super::Source;
+use super::copies::put;
+use crate::content::galois::{self, MOST, Matrix};
+use crate::content::store::Stores;
+use crate::content::trouble::Trouble;
+
+/// Room to compute in, kept from request to request.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// A stretch of each data unit.
+    data: Vec<u8>,
+    parity: [Vec<u8>; MOST],
+    other: Vec<u8>,
+}
+
+/// A stretch of a row.
+pub(super) struct Stretch<'a> {
+    pub array: &'a Array,
+    pub drives: &'a [usize],
+    pub row: u64,
+    /// First byte, from the beginning of the unit.
+    pub from: u64,
+    pub len: usize,
+    /// Members that do not hold it.
+    pub lost: Members,
+}
+
+/// Which data units of a stretch are written: from one to another, and what
+/// begins with the first and goes on with the next a unit further.
+#[derive(Clone, Copy)]
+pub(super) struct Cover<'a> {
+    pub first: u16,
+    pub last: u16,
+    pub source: Source<'a>,
+    /// Where the first unit's bytes begin in the source.
+    pub offset: u64,
+    pub unit_bytes: u64,
+}
+
+impl<'a> Cover<'a> {
+    fn has(&self, unit: u16) -> bool {
+        (self.first..=self.last).contains(&unit)
+    }
+
+    fn count(&self) -> u16 {
+        self.last - self.first + 1
+    }
+
+    fn of(&self, unit: u16, len: usize) -> Source<'a> {
+        let at = self.offset + u64::from(unit - self.first) * self.unit_bytes;
+        self.source.part(at, len as u64)
+    }
+}
+
+impl Stretch<'_> {
+    fn k(&self) -> u16 {
+        self.array.members() - self.array.parities()
+    }
+
+    /// Where it begins on each member.
+    fn at(&self) -> u64 {
+        self.row * self.array.unit_blocks() * BLOCK_BYTES + self.from
+    }
+
+    /// The member of a data unit of this row, which has it.
+    fn data(&self, unit: u16) -> u16 {
+        self.array.data_member(self.row, unit).unwrap_or_default()
+    }
+
+    fn parity(&self, parity: u16) -> u16 {
+        self.array.parity_member(self.row, parity).unwrap_or_default()
+    }
+
+    fn drive(&self, member: u16) -> usize {
+        self.drives[usize::from(member)]
+    }
+
+    fn data_lost(&self, unit: u16) -> bool {
+        !self.lost.is_empty() && self.lost.contains(self.data(unit))
+    }
+
+    /// Parities that are well.
+    fn parities(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.array.parities()).filter(|j| self.lost.is_empty() || !self.lost.contains(self.parity(*j)))
+    }
+
+    pub fn any_data_lost(&self) -> bool {
+        !self.lost.is_empty() && (0..self.k()).any(|d| self.data_lost(d))
+    }
+
+    pub fn too_many_lost(&self) -> bool {
+        self.lost.count() > u32::from(self.array.parities())
+    }
+
+    /// Whether nothing lies on any member that is well.
+    pub fn is_hole(&self, stores: &Stores, bytes: u64) -> Result<u64, Trouble> {
+        let mut least = bytes;
+        for member in (0..self.array.members()).filter(|m| !self.lost.contains(*m)) {
+            let extent = stores.extent(self.drive(member), self.at(), least)?;
+            if !extent.hole {
+                return Ok(0);
+            }
+            least = least.min(extent.bytes);
+        }
+        Ok(least)
+    }
+
+    /// Reads all data units into the scratch, and reconstructs the lost ones.
+    pub fn gather(&self, stores: &Stores, scratch: &mut Scratch) -> Result<(), Trouble> {
+        if self.too_many_lost() {
+            return Err(Trouble::LostData);
+        }
+        let (len, k) = (self.len, usize::from(self.k()));
+        grow(&mut scratch.data, k * len);
+        let mut lost = [0; MOST];
+        let mut count = 0;
+        for d in 0..k {
+            let slot = &mut scratch.data[d * len..(d + 1) * len];
+            if self.data_lost(d as u16) {
+                slot.fill(0);
+                lost[count] = d;
+                count += 1;
+            } else {
+                stores.read(self.drive(self.data(d as u16)), self.at(), slot)?;
+            }
+        }
+        if count == 0 { Ok(()) } else { self.recover(stores, scratch, &lost[..count]) }
+    }
+
+    /// The lost units from the others and as many parities: those parities
+    /// without the others' part are sums of the lost units with known factors.
+    fn recover(&self, stores: &Stores, scratch: &mut Scratch, lost: &[usize]) -> Result<(), Trouble> {
+        let (len, n) = (self.len, lost.len());
+        let Scratch { data, parity, other } = scratch;
+        let mut factors: Matrix = [[0; MOST]; MOST];
+        grow(other, len);
+        let mut used = 0;
+        for (i, j) in self.parities().take(n).enumerate() {
+            let j = usize::from(j);
+            used += 1;
+            grow(&mut parity[i], len);
+            horner(j, &mut parity[i][..len], data.chunks_exact(len).take(usize::from(self.k())));
+            stores.read(self.drive(self.parity(j as u16)), self.at(), &mut other[..len])?;
+            galois::add(&mut parity[i][..len], &other[..len]);
+            for (column, d) in lost.iter().enumerate() {
+                factors[i][column] = galois::factor(j, *d);
+            }
+        }
+        let inverse = galois::invert(factors, n).filter(|_| used == n).ok_or(Trouble::LostData)?;
+        for (d, row) in lost.iter().zip(inverse) {
+            for (sum, factor) in parity.iter().zip(row).take(n) {
+                galois::add_times(&mut data[d * len..(d + 1) * len], factor, &sum[..len]);
+            }
+        }
+        Ok(())
+    }
+
+    /// One data unit of the scratch.
+    pub fn gathered<'s>(&self, scratch: &'s Scratch, unit: u16) -> &'s [u8] {
+        &scratch.data[usize::from(unit) * self.len..(usize::from(unit) + 1) * self.len]
+    }
+
+    /// The unit that a parity is of all that is gathered.
+    pub fn encode<'s>(&self, scratch: &'s mut Scratch, parity: u16) -> &'s [u8] {
+        let (len, j) = (self.len, usize::from(parity));
+        grow(&mut scratch.parity[j], len);
+        let units = scratch.data.chunks_exact(len).take(usize::from(self.k()));
+        horner(j, &mut scratch.parity[j][..len], units);
+        &scratch.parity[j][..len]
+    }
+
+    /// Which parities, of those that are well, are not what the data say.
+    pub fn wrong_parities(&self, stores: &Stores, scratch: &mut Scratch) -> Result<u64, Trouble> {
+        self.gather(stores, scratch)?;
+        let mut wrong = 0;
+        for j in self.parities() {
+            self.encode(scratch, j);
+            grow(&mut scratch.other, self.len);
+            let other = &mut scratch.other[..self.len];
+            stores.read(self.drive(self.parity(j)), self.at(), other)?;
+            wrong += u64::from(*other != scratch.parity[usize::from(j)][..self.len]);
+        }
+        Ok(wrong)
+    }
+
+    /// Writes what is covered, and the parities. Where that fails, everything
+    /// is made old again, or the parities right for what is there. `Err(true)`
+    /// where that could not be done either.
+    pub fn write(&self, stores: &mut Stores, scratch: &mut Scratch, cover: Cover<'_>) -> Result<(), (Trouble, bool)> {
+        let sound = |why| (why, false);
+        if self.too_many_lost() {
+            return Err(sound(Trouble::LostData));
+        }
+        let degraded = self.any_data_lost();
+        let alive = self.parities().count() as u16;
+        let others = self.k() - cover.count();
+        let covered_lost = degraded && (cover.first..=cover.last).any(|d| self.data_lost(d));
+        let modify = !covered_lost && (degraded || cover.count() + alive <= others);
+        if modify {
+            self.modify(stores, scratch, cover).map_err(sound)?;
+        } else {
+            if degraded {
+                self.gather(stores, scratch).map_err(sound)?;
+            }
+            self.reconstruct(stores, scratch, cover, degraded).map_err(sound)?;
+        }
+        let mut written = [0; MOST];
+        let put = self.put_all(stores, scratch, cover, &mut written);
+        put.map_err(|why| {
+            let undone = if !degraded {
+                self.resync(stores, scratch, written)
+            } else {
+                if modify {
+                    self.fold_changes(scratch, cover);
+                }
+                self.undo(stores, scratch, cover, modify, written)
+            };
+            (why, undone.is_err())
+        })
+    }
+
+    /// New parities from the old ones and the change of each covered unit,
+    /// whose old bytes stay in the scratch.
+    fn modify(&self, stores: &Stores, scratch: &mut Scratch, cover: Cover<'_>) -> Result<(), Trouble> {
+        let len = self.len;
+        grow(&mut scratch.data, usize::from(cover.count()) * len);
+        for d in cover.first..=cover.last {
+            let at = usize::from(d - cover.first) * len;
+            stores.read(self.drive(self.data(d)), self.at(), &mut scratch.data[at..at + len])?;
+        }
+        for j in self.parities() {
+            let parity = &mut scratch.parity[usize::from(j)];
+            grow(parity, len);
+            stores.read(self.drive(self.parity(j)), self.at(), &mut parity[..len])?;
+        }
+        self.fold_changes(scratch, cover);
+        Ok(())
+    }
+
+    /// Adds the change of each covered unit to each parity. Done twice, it is
+    /// undone.
+    fn fold_changes(&self, scratch: &mut Scratch, cover: Cover<'_>) {
+        let len = self.len;
+        let Scratch { data, parity, other } = scratch;
+        grow(other, len);
+        for d in cover.first..=cover.last {
+            let at = usize::from(d - cover.first) * len;
+            let change = &mut other[..len];
+            change.copy_from_slice(&data[at..at + len]);
+            if let Source::Data(new) = cover.of(d, len) {
+                galois::add(change, new);
+            }
+            for j in self.parities().map(usize::from) {
+                galois::add_times(&mut parity[j][..len], galois::factor(j, usize::from(d)), change);
+            }
+        }
+    }
+
+    /// New parities from the covered units and the others, which are read or,
+    /// where some are lost, gathered already.
+    fn reconstruct(
+        &self,
+        stores: &Stores,
+        scratch: &mut Scratch,
+        cover: Cover<'_>,
+        gathered: bool,
+    ) -> Result<(), Trouble> {
+        let len = self.len;
+        let Scratch { data, parity, other } = scratch;
+        for j in self.parities().map(usize::from) {
+            grow(&mut parity[j], len);
+            parity[j][..len].fill(0);
+        }
+        grow(other, len);
+        for d in (0..self.k()).rev() {
+            let unit = if cover.has(d) {
+                match cover.of(d, len) {
+                    Source::Data(new) => Some(new),
+                    Source::Zeros(_) => None,
+                }
+            } else if gathered {
+                Some(&data[usize::from(d) * len..(usize::from(d) + 1) * len])
+            } else {
+                stores.read(self.drive(self.data(d)), self.at(), &mut other[..len])?;
+                Some(&other[..len])
+            };
+            for j in self.parities().map(usize::from) {
+                match unit {
+                    Some(unit) => galois::step(j, &mut parity[j][..len], unit),
+                    None => galois::step_zeros(j, &mut parity[j][..len]),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Parities first, then data. `written` is what each parity has got.
+    fn put_all(
+        &self,
+        stores: &mut Stores,
+        scratch: &Scratch,
+        cover: Cover<'_>,
+        written: &mut [usize; MOST],
+    ) -> Result<(), Trouble> {
+        for j in self.parities() {
+            let parity = &scratch.parity[usize::from(j)][..self.len];
+            let done = stores.write(self.drive(self.parity(j)), self.at(), parity);
+            written[usize::from(j)] = done.as_ref().map_or_else(|short| short.done, |()| self.len);
+            done?;
+        }
+        for d in (cover.first..=cover.last).filter(|d| !self.data_lost(*d)) {
+            put(stores, self.drive(self.data(d)), self.at(), cover.of(d, self.len))?;
+        }
+        Ok(())
+    }
+
+    /// Parities from the data as they are now, where parities were written,
+    /// and have room therefore.
+    pub fn resync(&self, stores: &mut Stores, scratch: &mut Scratch, written: [usize; MOST]) -> Result<(), Trouble> {
+        self.gather(stores, scratch)?;
+        for j in self.parities().filter(|j| written[usize::from(*j)] > 0) {
+            self.encode(scratch, j);
+            let parity = &scratch.parity[usize::from(j)][..written[usize::from(j)]];
+            stores.write(self.drive(self.parity(j)), self.at(), parity)?;
+        }
+        Ok(())
+    }
+
+    /// Old data and old parities. The old data are in the scratch: of the
+    /// covered units after `modify`, and the parities with them; of all units
+    /// otherwise.
+    fn undo(
+        &self,
+        stores: &mut Stores,
+        scratch: &mut Scratch,
+        cover: Cover<'_>,
+        modified: bool,
+        written: [usize; MOST],
+    ) -> Result<(), Trouble> {
+        for d in (cover.first..=cover.last).filter(|d| !self.data_lost(*d)) {
+            let slot = if modified { d - cover.first } else { d };
+            let (drive, old) = (self.drive(self.data(d)), self.gathered(scratch, slot));
+            let mut there = vec![0; self.len];
+            stores.read(drive, self.at(), &mut there)?;
+            // only what was written: the rest may have no room
+            let last = there.iter().zip(old).rposition(|(there, old)| there != old);
+            stores.write(drive, self.at(), &old[..last.map_or(0, |last| last + 1)])?;
+        }
+        for j in self.parities() {
+            if !modified {
+                self.encode(scratch, j);
+            }
+            let parity = &scratch.parity[usize::from(j)][..written[usize::from(j)]];
+            stores.write(self.drive(self.parity(j)), self.at(), parity)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the units of these members anew: their data or parity from all
+    /// that is gathered.
+    pub fn renew(&self, stores: &mut Stores, scratch: &mut Scratch, targets: Members) -> Result<(), Trouble> {
+        self.gather(stores, scratch)?;
+        for d in (0..self.k()).filter(|d| targets.contains(self.data(*d))) {
+            stores.write(self.drive(self.data(d)), self.at(), self.gathered(scratch, d))?;
+        }
+        for j in (0..self.array.parities()).filter(|j| targets.contains(self.parity(*j))) {
+            self.encode(scratch, j);
+            stores.write(self.drive(self.parity(j)), self.at(), &scratch.parity[usize::from(j)][..self.len])?;
+        }
+        Ok(())
+    }
+
+    /// Zeros on these members.
+    pub fn clear(&self, stores: &mut Stores, targets: Members, bytes: u64) -> Result<(), Trouble> {
+        targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes))
+    }
+}
+
+/// The sum of units with the factors of a parity.
+fn horner<'u>(parity: usize, sum: &mut [u8], units: impl DoubleEndedIterator<Item = &'u [u8]>) {
+    sum.fill(0);
+    units.rev().for_each(|unit| galois::step(parity, sum, unit));
+}
+
+/// At least so long.
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+}

@@ -1,0 +1,249 @@
+//! Parity: bytes as elements of GF(2^8).
+//!
+//! The field, its polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), the generator 2
+//! and the first two parities are those of H. P. Anvin, "The mathematics of
+//! RAID-6" (kernel.org, 2011). With data units D_0 to D_(k-1) of a row
+//!
+//! ```text
+//! P = sum D_i,   Q = sum 2^i D_i,   R = sum 4^i D_i
+//! ```
+//!
+//! where the third is that of A. Leventhal, "Triple-Parity RAID and Beyond"
+//! (ACM Queue, 2009). Addition is XOR. Parity j is thus a polynomial at 2^j,
+//! which is computed from the last unit to the first by Horner's rule: only
+//! doublings, no tables. The loops are plain and over bytes: the compiler turns
+//! them into its widest registers.
+
+/// Parities that there are at most.
+pub(super) const MOST: usize = 3;
+
+/// The low byte of the polynomial.
+const POLYNOMIAL: u8 = 0x1d;
+
+/// Bytes that are multiplied together, in registers.
+const LANE: usize = 64;
+
+/// 2^n, n below 255, and the n of each element.
+const TABLES: ([u8; 255], [u8; 256]) = {
+    let (mut power, mut log) = ([0; 255], [0; 256]);
+    let (mut value, mut n) = (1u8, 0);
+    while n < 255 {
+        power[n] = value;
+        log[value as usize] = n as u8;
+        value = double(value);
+        n += 1;
+    }
+    (power, log)
+};
+
+/// Twice an element.
+#[inline]
+const fn double(a: u8) -> u8 {
+    // the highest bit, spread over the byte, by a comparison that vectors have
+    let carry = if (a as i8) < 0 { POLYNOMIAL } else { 0 };
+    (a << 1) ^ carry
+}
+
+/// 2^n.
+pub(super) fn power(n: usize) -> u8 {
+    TABLES.0[n % 255]
+}
+
+/// The product of two elements.
+pub(super) fn multiply(a: u8, b: u8) -> u8 {
+    if a == 0 || b == 0 {
+        return 0;
+    }
+    let log = |x: u8| usize::from(TABLES.1[usize::from(x)]);
+    power(log(a) + log(b))
+}
+
+/// 1 / a; 0 for 0, which has none.
+pub(super) fn inverse(a: u8) -> u8 {
+    if a == 0 { 0 } else { power(255 - usize::from(TABLES.1[usize::from(a)])) }
+}
+
+/// The factor of data unit `unit` in parity `parity`.
+pub(super) fn factor(parity: usize, unit: usize) -> u8 {
+    power(parity * unit)
+}
+
+/// to += from.
+pub fn add(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to ^= from;
+    }
+}
+
+/// One step of Horner's rule for parity `parity`: to = 2^parity to + from.
+pub fn step(parity: usize, to: &mut [u8], from: &[u8]) {
+    let pairs = to.iter_mut().zip(from);
+    match parity {
+        0 => pairs.for_each(|(to, from)| *to ^= from),
+        1 => pairs.for_each(|(to, from)| *to = double(*to) ^ from),
+        _ => pairs.for_each(|(to, from)| *to = double(double(*to)) ^ from),
+    }
+}
+
+/// [`step`] with a unit of zeros.
+pub(super) fn step_zeros(parity: usize, to: &mut [u8]) {
+    for _ in 0..parity {
+        to.iter_mut().for_each(|to| *to = double(*to));
+    }
+}
+
+/// to += c from.
+pub fn add_times(to: &mut [u8], c: u8, from: &[u8]) {
+    match c {
+        0 => {}
+        1 => add(to, from),
+        _ => {
+            let (to, rest) = to.as_chunks_mut::<LANE>();
+            let (from, from_rest) = from.as_chunks::<LANE>();
+            for (to, from) in to.iter_mut().zip(from) {
+                add_times_lane(to, c, *from);
+            }
+            for (to, from) in rest.iter_mut().zip(from_rest) {
+                *to ^= multiply(c, *from);
+            }
+        }
+    }
+}
+
+/// By the bits of c: the doublings of a lane, added where the bit is set.
+#[inline]
+fn add_times_lane(to: &mut [u8; LANE], c: u8, mut x: [u8; LANE]) {
+    let mut bits = c;
+    loop {
+        if bits & 1 == 1 {
+            to.iter_mut().zip(&x).for_each(|(to, x)| *to ^= x);
+        }
+        bits >>= 1;
+        if bits == 0 {
+            return;
+        }
+        x.iter_mut().for_each(|x| *x = double(*x));
+    }
+}
+
+/// A square matrix of up to [`MOST`] rows.
+pub(super) type Matrix = [[u8; MOST]; MOST];
+
+/// The inverse of the first `n` rows and columns, by Gauss and Jordan. `None`
+/// where there is none, which data and parities of one row never give: any
+/// square part of their factors is a Vandermonde matrix of distinct powers.
+pub(super) fn invert(mut a: Matrix, n: usize) -> Option<Matrix> {
+    let mut b: Matrix = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+    for at in 0..n {
+        let pivot = (at..n).find(|row| a[*row][at] != 0)?;
+        a.swap(at, pivot);
+        b.swap(at, pivot);
+        let scale = inverse(a[at][at]);
+        for column in 0..n {
+            a[at][column] = multiply(a[at][column], scale);
+            b[at][column] = multiply(b[at][column], scale);
+        }
+        for row in (0..n).filter(|row| *row != at) {
+            let times = a[row][at];
+            for column in 0..n {
+                a[row][column] ^= multiply(times, a[at][column]);
+                b[row][column] ^= multiply(times, b[at][column]);
+            }
+        }
+    }
+    Some(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Products as in school: shifts, then the remainder.
+    fn slowly(a: u8, b: u8) -> u8 {
+        let wide = (0..8).filter(|i| b >> i & 1 == 1).fold(0u16, |sum, i| sum ^ (u16::from(a) << i));
+        (8..16).rev().fold(wide, |w, bit| if w >> bit & 1 == 1 { w ^ (0x11d << (bit - 8)) } else { w }) as u8
+    }
+
+    /// Anvin's tables: 2^8 = 1d, 2^9 = 3a, 2^254 = 8e, 2^255 = 1.
+    #[test]
+    fn the_powers_of_the_paper() {
+        let found = [0, 1, 7, 8, 9, 10, 11, 12, 254, 255].map(power);
+        assert_eq!(found, [1, 2, 0x80, 0x1d, 0x3a, 0x74, 0xe8, 0xcd, 0x8e, 1]);
+        assert_eq!(inverse(2), 0x8e);
+    }
+
+    #[test]
+    fn products_and_inverses() {
+        for a in 0..=255u8 {
+            for b in 0..=255 {
+                assert_eq!(multiply(a, b), slowly(a, b), "{a} {b}");
+            }
+            assert_eq!(multiply(a, inverse(a)), u8::from(a != 0));
+        }
+    }
+
+    /// By hand: D = (01, 02, 80). P = 83; Q = 01 + 2*02 + 4*80 = 01 + 04 + 3a = 3f;
+    /// R = 01 + 4*02 + 16*80 = 01 + 08 + e8 = e1.
+    #[test]
+    fn three_parities_of_three_bytes() {
+        let data = [0x01u8, 0x02, 0x80];
+        let parities: Vec<u8> = (0..3)
+            .map(|j| {
+                let mut sum = [0u8];
+                data.iter().rev().for_each(|d| step(j, &mut sum, &[*d]));
+                sum[0]
+            })
+            .collect();
+        assert_eq!(parities, [0x83, 0x3f, 0xe1]);
+        for (j, parity) in parities.iter().enumerate() {
+            let sum = data.iter().enumerate().fold(0, |sum, (i, d)| sum ^ slowly(factor(j, i), *d));
+            assert_eq!(sum, *parity);
+        }
+    }
+
+    #[test]
+    fn long_stretches_are_as_single_bytes() {
+        let bytes = |seed: u32| -> Vec<u8> { (0..333u32).map(|i| (i * 167 + seed * 31 + i * i) as u8).collect() };
+        for c in 0..=255 {
+            let (mut to, from) = (bytes(1), bytes(2));
+            let wanted: Vec<u8> = to.iter().zip(&from).map(|(t, f)| t ^ slowly(c, *f)).collect();
+            add_times(&mut to, c, &from);
+            assert_eq!(to, wanted, "{c}");
+        }
+        for j in 0..MOST {
+            let (mut to, from) = (bytes(3), bytes(4));
+            let wanted: Vec<u8> = to.iter().zip(&from).map(|(t, f)| slowly(1 << j, *t) ^ f).collect();
+            step(j, &mut to, &from);
+            assert_eq!(to, wanted);
+            let (mut to, mut zeros) = (bytes(5), bytes(5));
+            step(j, &mut to, &[0; 333]);
+            step_zeros(j, &mut zeros);
+            assert_eq!(to, zeros);
+        }
+    }
+
+    /// Whatever is lost, up to three units of a row of as many as there can be.
+    #[test]
+    fn every_loss_can_be_undone() {
+        let k = 125;
+        let check = |parities: &[usize], lost: &[usize]| {
+            let mut a: Matrix = [[0; MOST]; MOST];
+            for (row, j) in parities.iter().enumerate() {
+                for (column, d) in lost.iter().enumerate() {
+                    a[row][column] = factor(*j, *d);
+                }
+            }
+            assert!(invert(a, lost.len()).is_some(), "{parities:?} {lost:?}");
+        };
+        for x in 0..k {
+            (0..3).for_each(|j| check(&[j], &[x]));
+            for y in x + 1..k {
+                [[0, 1], [0, 2], [1, 2]].iter().for_each(|j| check(j, &[x, y]));
+                (y + 1..k).for_each(|z| check(&[0, 1, 2], &[x, y, z]));
+            }
+        }
+        let inverse = invert([[1, 1, 0], [2, 4, 0], [0; 3]], 2).expect("a regular matrix");
+        assert_eq!(multiply(inverse[0][0], 1) ^ multiply(inverse[0][1], 2), 1);
+        assert!(invert([[1, 1, 0], [1, 1, 0], [0; 3]], 2).is_none());
+    }
+}

@@ -1,0 +1,173 @@
+//! Drives in memory: pages that appear when they are written.
+
+use super::Extent;
+use crate::content::trouble::{ContentError, Short, Trouble};
+
+/// Bytes of a page: what file systems and databases write, so that a random
+/// write takes no more memory than it writes (measured in benches/content.rs).
+const PAGE: usize = 4096;
+
+/// Pages of a leaf: 32 MB of a drive by 64 KB of table.
+const LEAF_PAGES: usize = 8192;
+
+/// What a leaf takes besides its pages, bytes.
+const LEAF_COST: u64 = (LEAF_PAGES * size_of::<Option<Page>>()) as u64;
+
+type Page = Box<[u8; PAGE]>;
+
+struct Leaf {
+    pages: Vec<Option<Page>>,
+    /// Pages that are there.
+    present: usize,
+}
+
+/// All drives, and what they may take together.
+pub(in crate::content) struct Memory {
+    drives: Vec<Vec<Option<Box<Leaf>>>>,
+    used: u64,
+    most: u64,
+}
+
+/// Place of a byte: leaf, page there, byte there.
+#[inline]
+fn place(at: u64) -> (usize, usize, usize) {
+    let page = at / PAGE as u64;
+    ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (at % PAGE as u64) as usize)
+}
+
+impl Memory {
+    /// Drives of so many bytes, which take at most `most` bytes together.
+    pub fn new(bytes: &[u64], most: Option<u64>) -> Result<Memory, ContentError> {
+        let mut drives = Vec::new();
+        for bytes in bytes {
+            let leaves = bytes.div_ceil((PAGE * LEAF_PAGES) as u64);
+            let mut table = Vec::new();
+            let room = usize::try_from(leaves).ok().and_then(|n| table.try_reserve_exact(n).ok());
+            room.ok_or(ContentError::NoMemory(*bytes))?;
+            table.resize_with(leaves as usize, || None);
+            drives.push(table);
+        }
+        Ok(Memory { drives, used: 0, most: most.unwrap_or(u64::MAX) })
+    }
+
+    /// Bytes taken by pages and their tables.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    #[inline]
+    pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
+        let (mut at, mut left) = (from, into);
+        while !left.is_empty() {
+            let (leaf, page, skip) = place(at);
+            let bytes = (PAGE - skip).min(left.len());
+            let (now, rest) = left.split_at_mut(bytes);
+            match self.drives[drive][leaf].as_ref().and_then(|leaf| leaf.pages[page].as_ref()) {
+                Some(page) => now.copy_from_slice(&page[skip..skip + bytes]),
+                None => now.fill(0),
+            }
+            left = rest;
+            at += bytes as u64;
+        }
+    }
+
+    #[inline]
+    pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), Short> {
+        let mut done = 0;
+        while done < data.len() {
+            let (leaf, page, skip) = place(from + done as u64);
+            let bytes = (PAGE - skip).min(data.len() - done);
+            let data = &data[done..done + bytes];
+            let there = self.drives[drive][leaf].as_mut().and_then(|leaf| leaf.pages[page].as_mut());
+            match there {
+                Some(page) => page[skip..skip + bytes].copy_from_slice(data),
+                // zeros where nothing is are there already
+                None if is_zero(data) => {}
+                None => self.appear(drive, leaf, page, skip, data).ok_or(Short { done, why: Trouble::NoSpace })?,
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// A page appears, with these data.
+    fn appear(&mut self, drive: usize, leaf: usize, page: usize, skip: usize, data: &[u8]) -> Option<()> {
+        let table = &mut self.drives[drive][leaf];
+        let cost = PAGE as u64 + if table.is_none() { LEAF_COST } else { 0 };
+        let used = self.used.checked_add(cost).filter(|used| *used <= self.most)?;
+        let fresh = fresh(skip, data)?;
+        let table = match table {
+            Some(table) => table,
+            None => {
+                let mut pages = Vec::new();
+                pages.try_reserve_exact(LEAF_PAGES).ok()?;
+                pages.resize_with(LEAF_PAGES, || None);
+                table.insert(Box::new(Leaf { pages, present: 0 }))
+            }
+        };
+        table.pages[page] = Some(fresh);
+        table.present += 1;
+        self.used = used;
+        Some(())
+    }
+
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) {
+        let (mut at, end) = (from, from + bytes);
+        while at < end {
+            let (leaf, page, skip) = place(at);
+            let Some(table) = &mut self.drives[drive][leaf] else {
+                at = (leaf as u64 + 1) * (LEAF_PAGES * PAGE) as u64;
+                continue;
+            };
+            let bytes = ((PAGE - skip) as u64).min(end - at) as usize;
+            if bytes == PAGE {
+                if table.pages[page].take().is_some() {
+                    table.present -= 1;
+                    self.used -= PAGE as u64;
+                }
+                if table.present == 0 {
+                    self.drives[drive][leaf] = None;
+                    self.used -= LEAF_COST;
+                }
+            } else if let Some(page) = &mut table.pages[page] {
+                page[skip..skip + bytes].fill(0);
+            }
+            at += bytes as u64;
+        }
+    }
+
+    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Extent {
+        let (mut at, end) = (from, from + bytes);
+        let mut kind = None;
+        while at < end {
+            let (leaf, page, skip) = place(at);
+            let table = self.drives[drive][leaf].as_ref();
+            let hole = table.is_none_or(|table| table.pages[page].is_none());
+            if *kind.get_or_insert(hole) != hole {
+                break;
+            }
+            at += match table {
+                Some(_) => (PAGE - skip) as u64,
+                None => ((LEAF_PAGES - page) * PAGE - skip) as u64,
+            };
+        }
+        Extent { bytes: at.min(end) - from, hole: kind.unwrap_or(true) }
+    }
+}
+
+/// A page with these data in it and zeros around.
+fn fresh(skip: usize, data: &[u8]) -> Option<Page> {
+    let mut page = Vec::new();
+    page.try_reserve_exact(PAGE).ok()?;
+    page.resize(skip, 0);
+    page.extend_from_slice(data);
+    page.resize(PAGE, 0);
+    page.into_boxed_slice().try_into().ok()
+}
+
+/// Whether all are zero.
+pub(in crate::content) fn is_zero(data: &[u8]) -> bool {
+    let (lanes, rest) = data.as_chunks::<64>();
+    let zero = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte) == 0;
+    lanes.iter().all(|lane| zero(lane)) && zero(rest)
+}

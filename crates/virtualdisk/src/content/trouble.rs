@@ -1,0 +1,126 @@
+//! What can go wrong with what lies on a disk.
+
+use std::io;
+use std::path::PathBuf;
+
+use diskwright_simulator::array::ArrayError;
+use thiserror::Error;
+
+/// Why there is no content.
+#[derive(Debug, Error)]
+pub enum ContentError {
+    /// An array that cannot be.
+    #[error("array `{array}`: {why}")]
+    Array {
+        /// What it is called.
+        array: String,
+        /// What is wrong with it.
+        why: ArrayError,
+    },
+    /// A drive in two arrays, or twice in one.
+    #[error("drive `{drive}` is in array `{array}` and elsewhere too: what lies on it would be written twice")]
+    Shared {
+        /// The drive.
+        drive: String,
+        /// The array that comes second.
+        array: String,
+    },
+    /// A member that is to have failed, and cannot.
+    #[error("array `{array}`: a member that has failed: {why}")]
+    Failed {
+        /// What the array is called.
+        array: String,
+        /// What is wrong.
+        why: Trouble,
+    },
+    /// More than can be addressed.
+    #[error("the drives hold more bytes in all than a file can have (2^63)")]
+    TooLarge,
+    /// No memory for the tables of the pages.
+    #[error("no memory for the tables of {0} bytes of drives")]
+    NoMemory(u64),
+    /// A backing file that cannot be opened, made or sized.
+    #[error("{}: {what}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel says.
+        why: io::Error,
+    },
+    /// A backing file that another server has open.
+    #[error("{}: another virtual disk has it open", .0.display())]
+    InUse(PathBuf),
+    /// A backing file of another size.
+    #[error(
+        "{}: it holds {found} bytes, where these drives take {wanted}; it belongs to another system: \
+         name another file, or remove it to begin anew", path.display()
+    )]
+    OtherSize {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        found: u64,
+        /// What it should have.
+        wanted: u64,
+    },
+}
+
+/// Why a request for content cannot be served.
+#[derive(Debug, Error)]
+pub enum Trouble {
+    /// Beyond the end.
+    #[error("bytes {from} to {to} are asked for, and there are {bytes}")]
+    OutOfRange {
+        /// First byte.
+        from: u64,
+        /// The byte after the last.
+        to: u64,
+        /// What there is.
+        bytes: u64,
+    },
+    /// No array or drive of that number, or a drive that belongs to an array.
+    #[error("there is no such disk to be used by itself")]
+    NoSuchTarget,
+    /// No array or member of that number.
+    #[error("there is no such member")]
+    NoSuchMember,
+    /// The backing disk or the memory allowed is full.
+    #[error("no space is left behind the virtual disk")]
+    NoSpace,
+    /// Too many members failed.
+    #[error("too many members have failed: these bytes are lost")]
+    LostData,
+    /// A write failed half-way and could not be undone: the parity of this row
+    /// is not known to be right, so that nothing is computed from it.
+    #[error("the parity of row {0} is not known to be right after a write that failed")]
+    Torn(u64),
+    /// What the kernel says of the backing file.
+    #[error("the backing file: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Trouble {
+    /// From the kernel: a full disk, a quota or a limit of file size are one thing.
+    pub(super) fn of(error: io::Error) -> Trouble {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Trouble::NoSpace,
+            _ => Trouble::Io(error),
+        }
+    }
+}
+
+/// A write that failed: how many bytes were written before.
+#[derive(Debug)]
+pub(super) struct Short {
+    pub done: usize,
+    pub why: Trouble,
+}
+
+impl From<Short> for Trouble {
+    fn from(short: Short) -> Trouble {
+        short.why
+    }
+}
