@@ -371,7 +371,6 @@ fn wrong_drives_and_workloads_are_told() {
         ("[[drive]]\nmodel = \"st32171w\"\nchannel = \"x\"\n[[workload]]", "no channel is called `x`; there is none"),
         ("[system]\ncatalogue = \"broken.toml\"\n[[workload]]", "broken.toml:2: drive 5: "),
         ("[[workload]]", "there is no drive: at least one [[drive]] is needed"),
-        ("[[drive]]\nmodel = \"st32171w\"", "nothing is asked of the system"),
         (
             "[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]",
             "`on` is missing, and there are several to choose",

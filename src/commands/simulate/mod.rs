@@ -3,11 +3,12 @@
 //! measured trace on a described drive (`replay.rs`).
 
 mod answer;
+pub mod log;
 mod pictures;
 mod replay;
 mod screen;
 mod sweep;
-mod system;
+pub mod system;
 
 use std::path::{Path, PathBuf};
 

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::Note;
-use diskwright_datastore::{Writer, WriterOptions};
+use diskwright_datastore::WriterOptions;
 use diskwright_simulator::load::Recorded;
 use diskwright_simulator::run::{Report, Simulation};
-use diskwright_simulator::samples::{EPOCH_NS, Samples};
+use diskwright_simulator::samples::EPOCH_NS;
 use diskwright_simulator::system::System;
 use diskwright_simulator::system::read::{Files, Setting, read_with};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::log::Log;
 use super::{Pictures, answer, pictures, screen, sweep, text};
 use crate::commands::{Failure, output};
 
@@ -70,8 +70,17 @@ pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -
         return sweep::run(path, &settings, &key, &values, pictures, as_json);
     }
     let (system, notes) = describe(path, &settings)?;
+    if system.workloads.is_empty() {
+        let name = path.display();
+        let because = "nothing is asked of the system: at least one [[workload]] is needed";
+        return Err(Failure::Failed(format!("{name}: {because} (`disk` serves it to programs without one)")));
+    }
     let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
-    let mut log = running.out.as_deref().map(|dir| Log::open(dir, &system)).transpose()?;
+    let mut log = running
+        .out
+        .as_deref()
+        .map(|dir| Log::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::bulk()))
+        .transpose()?;
     let outcome = simulate(system, notes, |report| {
         bar.set_position(report.to / 1_000_000_000);
         log.as_mut().map_or(Ok(()), |log| log.add(report))
@@ -79,7 +88,7 @@ pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -
     bar.finish_and_clear();
     let outcome = outcome?;
     if let Some(log) = log {
-        log.writer.close()?;
+        log.close()?;
     }
     if pictures.are_asked() {
         let charts = pictures::of_run(&outcome);
@@ -95,12 +104,17 @@ pub fn run(path: &Path, running: &Running, pictures: &Pictures, as_json: bool) -
     output::text(&screen::draw(&outcome, &output::style()))
 }
 
+/// `workload.users=16`.
+pub fn setting(text: &str) -> Result<Setting, String> {
+    let wrong = || format!("--set `{text}`: write a part, its key and a value: workload.users=16");
+    Setting::parse(text).ok_or_else(wrong)
+}
+
 /// What options say in the place of the description.
 fn settings(running: &Running) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
     for text in &running.set {
-        let wrong = || Failure::Usage(format!("--set `{text}`: write a part, its key and a value: workload.users=16"));
-        settings.push(Setting::parse(text).ok_or_else(wrong)?);
+        settings.push(setting(text).map_err(Failure::Usage)?);
     }
     let mut watch = |key: &str, value: String| settings.push(Setting { key: format!("watch.{key}"), value });
     if let Some(seed) = running.seed {
@@ -188,33 +202,6 @@ pub fn simulate(
     match failed {
         Some(error) => Err(error),
         None => Ok(Outcome { system, notes, report, course }),
-    }
-}
-
-/// A log of ours that samples go to.
-struct Log {
-    writer: Writer,
-    samples: Samples,
-    row: Vec<f64>,
-}
-
-impl Log {
-    fn open(dir: &Path, system: &System) -> Result<Log, Failure> {
-        let samples = Samples::new(system);
-        let mut writer = Writer::create_or_append(dir, WriterOptions::bulk())?;
-        let begin = EPOCH_NS.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
-        writer.note(&Note::new(begin, Note::SOURCE, "simulation"))?;
-        writer.note(&Note::new(begin, Note::TOPOLOGY, serde_json::to_string(samples.topology())?))?;
-        let first = diskwright_base::Tick { time_ns: begin, elapsed_ns: 0 };
-        let nothing = vec![f64::NAN; samples.schema().series.len()];
-        writer.push(samples.schema(), first, &nothing)?;
-        Ok(Log { writer, samples, row: nothing })
-    }
-
-    fn add(&mut self, report: &Report) -> Result<(), Failure> {
-        let tick = self.samples.row(report, &mut self.row);
-        self.writer.push(self.samples.schema(), tick, &self.row)?;
-        Ok(())
     }
 }
 

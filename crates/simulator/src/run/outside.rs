@@ -6,6 +6,7 @@ use super::job::{Job, Parent};
 use super::path::Path;
 use super::{Counts, Event, Report, Simulation, report};
 use crate::Ns;
+use crate::array::Array;
 use crate::io::Io;
 
 /// A request from outside.
@@ -48,6 +49,16 @@ impl Simulation {
     /// Blocks of a target that is served.
     pub fn target_blocks(&self, target: u16) -> Option<u64> {
         self.served.targets.get(usize::from(target)).map(|(_, blocks)| *blocks)
+    }
+
+    /// An array's geometry.
+    pub fn array(&self, array: usize) -> Option<&Array> {
+        self.arrays.get(array).map(|run| run.planner.array())
+    }
+
+    /// The drives that serve an array's members now, by number.
+    pub fn array_drives(&self, array: usize) -> Option<&[u32]> {
+        self.arrays.get(array).map(|run| run.drives.as_slice())
     }
 
     /// A request begins at a moment; one that is past is taken as now. A

@@ -36,13 +36,11 @@ const KINDS: [(&str, Kind); 7] = [
     ("trace", Kind::Trace),
 ];
 
-/// All workloads of a system whose other parts were read.
+/// All workloads of a system whose other parts were read. None is none: a system may also be
+/// served to programs.
 pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, files: &Files<'_>) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
     let mut own = super::names::List::default();
-    if top.tables("workload").is_empty() {
-        top.wrong("nothing is asked of the system: at least one [[workload]] is needed");
-    }
     each(top, "workload", |fields| {
         let name = own.add(fields, "workload", &[]);
         let targets = targets(fields, names, system);

@@ -1,0 +1,151 @@
+//! What orders have changed of drives, and whom that hits.
+
+use diskwright_base::Dice;
+use diskwright_simulator::array::{Array, Members};
+use diskwright_simulator::io::{BLOCK_BYTES, Io};
+
+use super::orders::What;
+
+/// How a drive differs from what is described.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Everything takes so many times as long.
+    pub factor: f64,
+    /// It answers nothing.
+    pub hangs: bool,
+    /// Share of its reads that fail.
+    pub failing_reads: f64,
+    /// Share of its writes that fail.
+    pub failing_writes: f64,
+}
+
+impl Default for Change {
+    fn default() -> Change {
+        Change { factor: 1.0, hangs: false, failing_reads: 0.0, failing_writes: 0.0 }
+    }
+}
+
+/// Changes of all drives.
+pub struct Changes {
+    drives: Vec<Change>,
+    dice: Dice,
+    /// Some drive's requests fail: else nothing has to be looked at.
+    any_fails: bool,
+}
+
+impl Changes {
+    pub fn new(drives: usize, seed: u64) -> Changes {
+        Changes { drives: vec![Change::default(); drives], dice: Dice::new(seed, 1 << 40), any_fails: false }
+    }
+
+    /// Changes of a drive.
+    pub fn of(&mut self, drive: u32) -> Option<&mut Change> {
+        self.drives.get_mut(drive as usize)
+    }
+
+    /// A new drive in the place of another is as described.
+    pub fn forget(&mut self, drive: u32) {
+        if let Some(change) = self.of(drive) {
+            *change = Change::default();
+        }
+        self.look();
+    }
+
+    /// Lets a share of a drive's requests fail.
+    pub fn fail(&mut self, drive: u32, share: f64, what: What) {
+        if let Some(change) = self.of(drive) {
+            if what != What::Writes {
+                change.failing_reads = share;
+            }
+            if what != What::Reads {
+                change.failing_writes = share;
+            }
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.any_fails = self.drives.iter().any(|change| change.failing_reads > 0.0 || change.failing_writes > 0.0);
+    }
+
+    /// Drives that are not as described.
+    pub fn all(&self) -> impl Iterator<Item = (u32, &Change)> {
+        let numbered = (0..).zip(&self.drives);
+        numbered.filter(|(_, change)| **change != Change::default())
+    }
+
+    /// Whether any drive's requests are to fail.
+    pub fn any_fails(&self) -> bool {
+        self.any_fails
+    }
+
+    /// Whether a request of a drive fails.
+    pub fn fails(&mut self, drive: u32, write: bool) -> bool {
+        if !self.any_fails {
+            return false;
+        }
+        let Some(change) = self.drives.get(drive as usize) else { return false };
+        let share = if write { change.failing_writes } else { change.failing_reads };
+        share > 0.0 && self.dice.chance(share)
+    }
+
+    /// The members of an array on which a request fails. Reads are taken to go
+    /// to the first copy, writes to all.
+    pub fn failing_members(&mut self, array: &Array, drives: &[u32], io: &Io) -> Members {
+        let mut failing = Members::NONE;
+        if !self.any_fails {
+            return failing;
+        }
+        let copies = if io.write { array.copies() } else { 1 };
+        for copy in 0..copies {
+            let mut block = io.first;
+            while let Some(piece) = array.map(block, io.end().saturating_sub(block), copy).filter(|p| p.blocks > 0) {
+                let drive = drives.get(usize::from(piece.member));
+                if drive.is_some_and(|drive| self.fails(*drive, io.write)) {
+                    failing = failing.with(piece.member);
+                }
+                block += piece.blocks;
+            }
+        }
+        failing
+    }
+}
+
+/// The blocks that a stretch of bytes touches.
+pub fn blocks_of(offset: u64, bytes: u64, write: bool) -> Io {
+    let first = offset / BLOCK_BYTES;
+    let end = offset.saturating_add(bytes).div_ceil(BLOCK_BYTES);
+    Io { first, blocks: u32::try_from(end - first).unwrap_or(u32::MAX), write }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_simulator::array::{Description, Level};
+
+    use super::*;
+
+    #[test]
+    fn only_what_touches_a_failing_member_fails() {
+        let array = Array::new(&Description::new(Level::Raid0, 4, 1 << 12, 128)).expect("valid");
+        let drives = [7, 8, 9, 10];
+        let mut changes = Changes::new(11, 1);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 4096)), Members::NONE);
+        changes.fail(9, 1.0, What::Reads);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 256)), Members::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 257)), Members::NONE.with(2));
+        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 257)), Members::NONE);
+        changes.fail(9, 0.5, What::All);
+        let hits = (0..1000).filter(|_| changes.fails(9, true)).count();
+        assert!((400..600).contains(&hits), "{hits}");
+        assert_eq!(changes.all().count(), 1);
+        changes.forget(9);
+        assert_eq!(changes.all().count(), 0);
+    }
+
+    #[test]
+    fn bytes_to_blocks() {
+        assert_eq!(blocks_of(0, 512, false), Io::read(0, 1));
+        assert_eq!(blocks_of(511, 2, true), Io::write(0, 2));
+        assert_eq!(blocks_of(u64::MAX - 1, 1 << 40, true).blocks, 0);
+    }
+}

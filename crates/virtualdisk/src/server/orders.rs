@@ -1,0 +1,211 @@
+//! Orders to a running disk: one JSON object a line, and one line of answer.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::ServeError;
+
+/// Longest line that is read, bytes.
+pub const LONGEST_ORDER: usize = 4096;
+
+/// What requests fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Reads.
+    Reads,
+    /// Writes.
+    Writes,
+    /// Both.
+    #[default]
+    All,
+}
+
+/// An order. Members are drives by their name, whether of an array or alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// Tells how everything is.
+    Status,
+    /// A member fails; its data is lost.
+    Fail {
+        /// Which.
+        member: String,
+    },
+    /// An empty drive in the place of a failed one; the rebuild begins.
+    Replace {
+        /// Which.
+        member: String,
+    },
+    /// A member takes so many times as long.
+    Slow {
+        /// Which.
+        member: String,
+        /// How many times; 1 undoes it.
+        factor: f64,
+    },
+    /// A member answers nothing.
+    Hang {
+        /// Which.
+        member: String,
+    },
+    /// A member that hangs answers again.
+    Release {
+        /// Which.
+        member: String,
+    },
+    /// A share of a member's requests fails.
+    Error {
+        /// Which.
+        member: String,
+        /// Of its requests, 0 to 1; 0 undoes it.
+        share: f64,
+        /// Which of them.
+        #[serde(default)]
+        what: What,
+    },
+    /// The server ends in order.
+    Stop,
+}
+
+impl Order {
+    /// The drive that it is about.
+    pub fn member(&self) -> Option<&str> {
+        match self {
+            Order::Status | Order::Stop => None,
+            Order::Fail { member }
+            | Order::Replace { member }
+            | Order::Slow { member, .. }
+            | Order::Hang { member }
+            | Order::Release { member }
+            | Order::Error { member, .. } => Some(member),
+        }
+    }
+}
+
+/// Reads an order.
+///
+/// # Errors
+/// What is wrong with the line.
+pub fn parse(line: &[u8]) -> Result<Order, String> {
+    let order: Order = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    match &order {
+        Order::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
+            Err(format!("a factor of {factor} is not between 0.001 and 1000000"))
+        }
+        Order::Error { share, .. } if !(0.0..=1.0).contains(share) => Err(format!("a share of {share} is not 0 to 1")),
+        _ => Ok(order),
+    }
+}
+
+/// Who give orders at a time.
+pub const MOST_GIVERS: usize = 64;
+
+/// Who gives orders.
+#[derive(Debug)]
+pub struct Giver {
+    fd: OwnedFd,
+    line: Vec<u8>,
+}
+
+impl Giver {
+    /// Nothing was said yet.
+    pub fn new(fd: OwnedFd) -> Giver {
+        Giver { fd, line: Vec::new() }
+    }
+
+    /// Reads what has come and answers each line with what `obey` says. False
+    /// where nothing more will come.
+    pub fn receive(&mut self, mut obey: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
+        let mut room = [0; LONGEST_ORDER];
+        let bytes = match recv(&self.fd, &mut room, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return false,
+            Ok((bytes, _)) => bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return true,
+            Err(_) => return false,
+        };
+        for byte in &room[..bytes] {
+            if *byte != b'\n' {
+                self.line.push(*byte);
+                if self.line.len() > LONGEST_ORDER {
+                    return false;
+                }
+                continue;
+            }
+            let answer = match obey(&std::mem::take(&mut self.line)) {
+                Ok(value) => value,
+                Err(because) => json!({ "error": because }),
+            };
+            let mut text = answer.to_string();
+            text.push('\n');
+            // who does not read a line of answer is not waited for
+            if send(&self.fd, text.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) != Ok(text.len()) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Sends an order to a running disk; its answer.
+///
+/// # Errors
+/// When it cannot be reached, or refuses.
+pub fn give(control: &Path, order: &Order) -> Result<Value, ServeError> {
+    let wrong = |because: String| ServeError::Order { control: control.to_owned(), because };
+    let mut stream = UnixStream::connect(control).map_err(|e| wrong(e.to_string()))?;
+    let limit = Some(Duration::from_secs(10));
+    stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).map_err(|e| wrong(e.to_string()))?;
+    let mut line = serde_json::to_vec(order).map_err(|e| wrong(e.to_string()))?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(|e| wrong(e.to_string()))?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(|e| wrong(e.to_string()))?;
+    let answer: Value = serde_json::from_str(&answer).map_err(|e| wrong(format!("its answer: {e}")))?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(error) => Err(wrong(error.to_owned())),
+        None => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_what_is_none() {
+        let good = [
+            (r#"{"do":"status"}"#, Order::Status),
+            (r#"{"do":"fail","member":"disk1"}"#, Order::Fail { member: "disk1".into() }),
+            (r#"{"do":"slow","member":"d","factor":10}"#, Order::Slow { member: "d".into(), factor: 10.0 }),
+            (
+                r#"{"do":"error","member":"d","share":0.5,"what":"reads"}"#,
+                Order::Error { member: "d".into(), share: 0.5, what: What::Reads },
+            ),
+        ];
+        for (line, order) in good {
+            assert_eq!(parse(line.as_bytes()), Ok(order));
+        }
+        let bad = [
+            "",
+            "[]",
+            r#"{"do":"dance"}"#,
+            r#"{"do":"fail"}"#,
+            r#"{"do":"fail","member":"d","extra":1}"#,
+            r#"{"do":"slow","member":"d","factor":-1}"#,
+            r#"{"do":"slow","member":"d","factor":1e400}"#,
+            r#"{"do":"error","member":"d","share":2}"#,
+        ];
+        for line in bad {
+            assert!(parse(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The server: one thread that serves all clients.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use diskwright_base::Histogram;
+use diskwright_simulator::run::{Report, Simulation};
+use diskwright_simulator::system::{System, Target};
+use rustix::event::epoll::EventFlags;
+use rustix::net::{AddressFamily, SocketFlags, accept_with, sockopt};
+
+use super::ServeError;
+use super::client::Client;
+use super::clock::Clock;
+use super::engine::{ClientId, Engine};
+use super::exports::{self, Export};
+use super::listen::{self, Listener, Notice, Place};
+use super::orders::{self, Order};
+use super::status;
+use super::sync::Syncs;
+use super::wake::{Source, Wake};
+use crate::content::{Backing, Content, Sync};
+use crate::nbd::wire::TransmissionFlags;
+use crate::nbd::{Exports, handshake};
+
+/// Clients at a time.
+const MOST_CLIENTS: usize = 2000;
+/// A client has to choose an export within this time.
+const GREETING: Duration = Duration::from_secs(10);
+/// Room to read into, bytes.
+const SCRATCH: usize = 256 << 10;
+/// How often the server looks whether it is to stop, at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a disk is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where clients come to.
+    pub place: Place,
+    /// The default export ends after so many bytes; all of it if `None`.
+    pub bytes: Option<u64>,
+    /// Where content is kept.
+    pub backing: Backing,
+    /// How many times as fast as the wall clock virtual time runs.
+    pub speed: f64,
+    /// Time between samples, by the wall clock.
+    pub every: Duration,
+    /// Whether the workloads of the description run beside the clients.
+    pub workloads: bool,
+}
+
+/// A disk that is served.
+pub struct Server {
+    pub(super) engine: Engine,
+    pub(super) clock: Clock,
+    pub(super) system: System,
+    pub(super) offer: Exports,
+    listener: Listener,
+    control: Listener,
+    _notice: Notice,
+    wake: Wake,
+    syncs: Option<Syncs>,
+    pub(super) clients: Vec<Option<Client>>,
+    turns: u32,
+    givers: Vec<Option<orders::Giver>>,
+    /// How long after its moment an answer was given to the kernel, by the wall clock, ns.
+    pub(super) late: Histogram,
+    /// The last interval.
+    pub(super) last: Option<Report>,
+    every: Duration,
+    stop: bool,
+}
+
+impl Server {
+    /// A disk at rest, and its sockets. Virtual time begins now.
+    ///
+    /// # Errors
+    /// When the system cannot be simulated, or content or sockets cannot be had.
+    pub fn new(mut system: System, options: &Options) -> Result<Server, ServeError> {
+        let exports = exports::exports(&system);
+        let Some(first) = exports.first() else { return Err(ServeError::Nothing) };
+        let default = first.name.clone();
+        let targets: Vec<Target> = exports.iter().map(|export| export.target).collect();
+        if !options.workloads {
+            system.workloads.clear();
+        }
+        let simulation = Simulation::serving(&system, &targets)?;
+        let content = Content::new(&system, &options.backing)?;
+        let mut offer = Exports { list: Vec::new(), default: Some(0) };
+        for export in &exports {
+            let holds = content.bytes(export.target);
+            let asked = options.bytes.filter(|_| export.name == default).unwrap_or(holds);
+            if asked > holds || asked == 0 {
+                return Err(ServeError::Size { export: export.name.clone(), holds, asked });
+            }
+            offer.list.push(offered(&system, export, asked));
+        }
+        let listener = Listener::bind(&options.place)?;
+        let control = Listener::bind(&Place::Unix(listen::control_of(&listener.place)?))?;
+        let Place::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
+        let notice = Notice::put(path)?;
+        let wake = Wake::new()?;
+        wake.watch(&listener.fd, Source::Listener)?;
+        wake.watch(&control.fd, Source::Control)?;
+        let syncs =
+            Some(content.sync()).filter(Sync::is_needed).map(|sync| Syncs::start(move || sync.wait())).transpose()?;
+        if let Some(syncs) = &syncs {
+            wake.watch(&syncs.done, Source::Synced)?;
+        }
+        raise_limit_of_files();
+        let ask = syncs.as_ref().map(|syncs| syncs.ask.clone());
+        Ok(Server {
+            engine: Engine::new(simulation, content, exports, (system.drive_count(), system.watch.seed), ask),
+            clock: Clock::new(options.speed),
+            system,
+            offer,
+            listener,
+            control,
+            _notice: notice,
+            wake,
+            syncs,
+            clients: Vec::new(),
+            turns: 0,
+            givers: Vec::new(),
+            late: Histogram::new(),
+            last: None,
+            every: options.every,
+            stop: false,
+        })
+    }
+
+    /// Where clients come to; port 0 has become a real one.
+    pub fn place(&self) -> &Place {
+        &self.listener.place
+    }
+
+    /// What is served, the default export first, with its bytes.
+    pub fn exports(&self) -> impl Iterator<Item = (&Export, u64)> {
+        self.engine.exports.iter().zip(self.offer.list.iter().map(|offered| offered.bytes))
+    }
+
+    /// The control socket.
+    pub fn control(&self) -> &Place {
+        &self.control.place
+    }
+
+    /// What is served and simulated.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Serves until `stop` is set, an order says so or the moment `ends` has come. `tick` is told of each
+    /// interval; what it refuses ends the service.
+    ///
+    /// # Errors
+    /// What `tick` could not do, or the backing file's last flush.
+    pub fn run(
+        &mut self,
+        stop: &AtomicBool,
+        ends: Option<Instant>,
+        tick: &mut dyn FnMut(&Report) -> Result<(), String>,
+    ) -> Result<(), ServeError> {
+        let mut scratch = vec![0; SCRATCH];
+        let mut found = Vec::new();
+        let mut next_tick = Instant::now() + self.every;
+        while !self.stop && !stop.load(Ordering::Relaxed) {
+            self.pass();
+            let now = Instant::now();
+            if ends.is_some_and(|ends| now >= ends) {
+                break;
+            }
+            if now >= next_tick {
+                self.sample(tick)?;
+                self.forget_the_silent();
+                // one that was missed is not made up for
+                next_tick = (next_tick + self.every).max(now);
+            }
+            let (until, exactly) = self.until(next_tick - now);
+            self.wake.wait(until, exactly, &mut found);
+            for (source, flags) in &found {
+                self.serve(*source, *flags, &mut scratch);
+            }
+        }
+        self.pass();
+        self.sample(tick)?;
+        let last = self.engine.content.sync().wait();
+        last.map_err(|error| ServeError::Kernel { what: "flushing the backing file", error })
+    }
+
+    fn sample(&mut self, tick: &mut dyn FnMut(&Report) -> Result<(), String>) -> Result<(), ServeError> {
+        let report = self.engine.simulation.interval();
+        tick(&report).map_err(ServeError::Samples)?;
+        self.last = Some(report);
+        Ok(())
+    }
+
+    /// How long nothing has to be done, and whether the end of that is to be met exactly.
+    fn until(&mut self, tick: Duration) -> (Duration, bool) {
+        let look = tick.min(LOOK);
+        let next = self.engine.simulation.next_at().map_or(Duration::MAX, |at| self.clock.until(at));
+        if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
+    }
+
+    /// Virtual time goes on to now; what is done is answered.
+    fn pass(&mut self) {
+        self.engine.pass(self.clock.now());
+        if !self.engine.has_done() {
+            return;
+        }
+        let mut done = self.engine.take_done();
+        let now = self.clock.now();
+        let mut answered: Vec<u32> = Vec::new();
+        for one in done.drain(..) {
+            let ClientId { place, turn } = one.wish.client;
+            self.late.record(self.clock.wall_of(now.saturating_sub(one.due)).as_nanos() as u64);
+            let Some(Some(client)) = self.clients.get_mut(place as usize) else { continue };
+            if client.turn() == turn {
+                client.done(one);
+                if answered.last() != Some(&place) {
+                    answered.push(place);
+                }
+            }
+        }
+        self.engine.give_back(done);
+        answered.sort_unstable();
+        answered.dedup();
+        for place in answered {
+            self.attend(place, |client, engine, _, _| client.answer(engine));
+        }
+    }
+
+    /// Does something with a client, then looks what it wants now.
+    fn attend(&mut self, place: u32, what: impl FnOnce(&mut Client, &mut Engine, &Exports, u64)) {
+        let Some(slot) = self.clients.get_mut(place as usize) else { return };
+        let Some(client) = slot else { return };
+        let now = self.clock.now();
+        what(client, &mut self.engine, &self.offer, now);
+        client.go_on(now, &mut self.engine, &self.offer);
+        if client.is_over() {
+            *slot = None;
+            return;
+        }
+        let wants = client.wants();
+        if wants != client.watched {
+            self.wake.change(&client.fd, Source::Client(place), wants);
+            client.watched = wants;
+        }
+    }
+
+    fn serve(&mut self, source: Source, flags: EventFlags, scratch: &mut [u8]) {
+        match source {
+            Source::Listener => self.welcome(),
+            Source::Control => self.welcome_giver(),
+            Source::Timer => {}
+            Source::Synced => {
+                let now = self.clock.now();
+                for (tag, failed) in self.syncs.as_mut().map(Syncs::take).unwrap_or_default() {
+                    self.engine.synced(now, tag, failed);
+                }
+            }
+            Source::Client(place) => {
+                let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
+                self.attend(place, |client, engine, offer, now| match broken {
+                    true => client.drop_it(),
+                    false => {
+                        if flags.contains(EventFlags::IN) {
+                            client.receive(now, scratch, engine, offer);
+                        }
+                        client.answer(engine);
+                    }
+                });
+            }
+            Source::Orders(place) => self.take_orders(place),
+        }
+    }
+
+    fn welcome(&mut self) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        while let Ok(fd) = accept_with(&self.listener.fd, flags) {
+            let place = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
+            if place >= MOST_CLIENTS {
+                // closed at once: the client sees the end before any greeting
+                continue;
+            }
+            // small answers are not to wait for each other
+            if sockopt::socket_domain(&fd).is_ok_and(|family| family != AddressFamily::UNIX) {
+                let _ = sockopt::set_tcp_nodelay(&fd, true);
+            }
+            let source = Source::Client(place as u32);
+            if self.wake.watch(&fd, source).is_err() {
+                continue;
+            }
+            self.turns = self.turns.wrapping_add(1);
+            let client = Client::new(fd, ClientId { place: place as u32, turn: self.turns });
+            match self.clients.get_mut(place) {
+                Some(slot) => *slot = Some(client),
+                None => self.clients.push(Some(client)),
+            }
+            self.attend(place as u32, |client, engine, _, _| client.answer(engine));
+        }
+    }
+
+    /// Clients that have not chosen an export in time are sent away.
+    fn forget_the_silent(&mut self) {
+        let silent = |client: &Client| client.is_greeting() && client.since.elapsed() > GREETING;
+        for slot in &mut self.clients {
+            if slot.as_ref().is_some_and(silent) {
+                *slot = None;
+            }
+        }
+    }
+
+    fn welcome_giver(&mut self) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        while let Ok(fd) = accept_with(&self.control.fd, flags) {
+            let place = self.givers.iter().position(Option::is_none).unwrap_or(self.givers.len());
+            if place >= orders::MOST_GIVERS || self.wake.watch(&fd, Source::Orders(place as u32)).is_err() {
+                continue;
+            }
+            match self.givers.get_mut(place) {
+                Some(slot) => *slot = Some(orders::Giver::new(fd)),
+                None => self.givers.push(Some(orders::Giver::new(fd))),
+            }
+        }
+    }
+
+    fn take_orders(&mut self, place: u32) {
+        let Some(Some(mut giver)) = self.givers.get_mut(place as usize).map(Option::take) else { return };
+        let alive = giver.receive(|line| match orders::parse(line) {
+            Ok(order) => self.obey(&order),
+            Err(because) => Err(because),
+        });
+        if alive {
+            self.givers[place as usize] = Some(giver);
+        }
+    }
+
+    /// Carries out an order: what is answered.
+    fn obey(&mut self, order: &Order) -> Result<serde_json::Value, String> {
+        match order {
+            Order::Status => Ok(status::of(self)),
+            Order::Stop => {
+                self.stop = true;
+                Ok(serde_json::json!({}))
+            }
+            _ => {
+                let now = self.clock.now();
+                self.engine.obey(now, &self.system, order).map(|()| status::of(self))
+            }
+        }
+    }
+}
+
+/// What a client is told of an export.
+fn offered(system: &System, export: &Export, bytes: u64) -> handshake::Export {
+    let mut offered = handshake::Export::new(&export.name, bytes);
+    offered.description = format!("{}: {}", system.name, export.kind);
+    if exports::is_rotational(system, export.target) {
+        offered.flags = offered.flags.with(TransmissionFlags::ROTATIONAL);
+    }
+    offered
+}
+
+/// A thousand clients are a thousand files.
+fn raise_limit_of_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // with the usual limit fewer clients are served
+    let _ = setrlimit(Resource::Nofile, limit);
+}

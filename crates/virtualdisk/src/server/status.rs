@@ -1,0 +1,119 @@
+//! What a running disk tells of itself.
+
+use diskwright_simulator::run::{ArrayReport, Component};
+use serde_json::{Value, json};
+
+use super::service::Server;
+
+const NS: f64 = 1e-9;
+
+/// Everything, as one document.
+pub fn of(server: &Server) -> Value {
+    let exports: Vec<Value> = server
+        .exports()
+        .enumerate()
+        .map(|(at, (export, bytes))| {
+            let clients = server.clients.iter().flatten().filter(|client| client.export() == Some(at)).count();
+            json!({
+                "name": export.name,
+                "kind": export.kind,
+                "bytes": bytes,
+                "uri": server.place().uri(&export.name),
+                "clients": clients,
+            })
+        })
+        .collect();
+    let last = server.last.as_ref();
+    json!({
+        "schema": "diskwright.disk_status/1",
+        "system": server.system.name,
+        "pid": std::process::id(),
+        "exports": exports,
+        "arrays": arrays(server),
+        "members": members(server),
+        "components": last.map(|report| report.components.iter().map(component).collect::<Vec<Value>>()),
+        "interval_s": last.map(|report| report.elapsed_s()),
+        "under_way": server.engine.under_way(),
+        "virtual_s": server.clock.now() as f64 * NS,
+        "speed": server.clock.speed(),
+        "late_s": late(server),
+        "memory_bytes": server.engine.content.memory_bytes(),
+    })
+}
+
+/// How late answers were given to the kernel, by the wall clock.
+fn late(server: &Server) -> Value {
+    let seconds = |ns: Option<f64>| ns.map(|ns| ns * NS);
+    let late = &server.late;
+    json!({
+        "requests": late.count(),
+        "mean": seconds(late.mean()),
+        "p50": seconds(late.quantile(0.5)),
+        "p99": seconds(late.quantile(0.99)),
+        "max": seconds(late.most().map(|most| most as f64)),
+    })
+}
+
+fn component(component: &Component) -> Value {
+    let utilisation = component.utilisation();
+    json!({
+        "name": component.name,
+        "kind": component.kind.name(),
+        // nothing is said where no time went by
+        "utilisation": utilisation.is_finite().then_some(utilisation),
+        "requests_per_s": component.totals.throughput_per_s(),
+        "queue": component.totals.queue(),
+    })
+}
+
+fn arrays(server: &Server) -> Vec<Value> {
+    let one = |(at, set): (usize, &diskwright_simulator::system::Set)| {
+        let (failed, rebuilding) = server.engine.content.state(at).unwrap_or_default();
+        let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(at));
+        let background = reported.and_then(|array| array.background);
+        let members: Vec<Value> = (0..set.members.len() as u16)
+            .map(|member| {
+                let state = match (failed.contains(member), rebuilding.contains(member)) {
+                    (_, true) => "rebuilding",
+                    (true, false) => "failed",
+                    _ => "well",
+                };
+                json!({ "member": member, "drive": drive(server, at, member), "state": state })
+            })
+            .collect();
+        json!({
+            "name": set.name,
+            "level": set.level.to_string(),
+            "members": members,
+            "lost_blocks": reported.map(|array| array.lost_blocks),
+            "background": background.filter(|work| work.ended.is_none()).map(|work| json!({
+                "task": format!("{:?}", work.task).to_lowercase(),
+                "done_bytes": work.done_bytes,
+                "all_bytes": work.all_bytes,
+            })),
+        })
+    };
+    server.system.arrays.iter().enumerate().map(one).collect()
+}
+
+/// Drives that an order has changed.
+fn members(server: &Server) -> Vec<Value> {
+    let changed = server.engine.changes.all();
+    changed
+        .map(|(drive, change)| {
+            json!({
+                "name": server.system.drive_name(drive),
+                "factor": change.factor,
+                "hangs": change.hangs,
+                "failing_reads": change.failing_reads,
+                "failing_writes": change.failing_writes,
+            })
+        })
+        .collect()
+}
+
+/// The drive that serves a member.
+fn drive(server: &Server, array: usize, member: u16) -> Option<String> {
+    let drives = server.engine.simulation.array_drives(array)?;
+    drives.get(usize::from(member)).map(|drive| server.system.drive_name(*drive))
+}

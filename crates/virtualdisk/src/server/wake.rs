@@ -1,0 +1,137 @@
+//! Waiting: for sockets, or for a moment, to a few microseconds.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+
+use super::ServeError;
+
+/// What wakes up whoever waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Listener,
+    Control,
+    Synced,
+    Timer,
+    /// A client, by place.
+    Client(u32),
+    /// Who gives orders, by place.
+    Orders(u32),
+}
+
+impl Source {
+    fn key(self) -> u64 {
+        match self {
+            Source::Listener => 0,
+            Source::Control => 1,
+            Source::Synced => 2,
+            Source::Timer => 3,
+            Source::Client(place) => 1 << 32 | u64::from(place),
+            Source::Orders(place) => 2 << 32 | u64::from(place),
+        }
+    }
+
+    fn of(key: u64) -> Source {
+        match (key >> 32, key as u32) {
+            (1, place) => Source::Client(place),
+            (2, place) => Source::Orders(place),
+            (_, 0) => Source::Listener,
+            (_, 1) => Source::Control,
+            (_, 2) => Source::Synced,
+            _ => Source::Timer,
+        }
+    }
+}
+
+/// A timer is set to so long before the moment, and the rest is waited for awake,
+/// at first; it becomes as long as the kernel is late.
+const FIRST_MARGIN: Duration = Duration::from_micros(60);
+const LEAST_MARGIN: Duration = Duration::from_micros(20);
+const MOST_MARGIN: Duration = Duration::from_micros(300);
+
+/// Waits.
+pub struct Wake {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer is set to go off.
+    set: Option<Instant>,
+    margin: Duration,
+    events: Vec<Event>,
+}
+
+fn kernel(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
+    move |error| ServeError::Kernel { what, error: error.into() }
+}
+
+impl Wake {
+    pub fn new() -> Result<Wake, ServeError> {
+        // the usual slack of 50 us is what the whole is to keep to
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel("epoll"))?;
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
+        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, events: Vec::with_capacity(256) };
+        wake.watch(&wake.timer, Source::Timer)?;
+        Ok(wake)
+    }
+
+    /// Watches a socket for input.
+    pub fn watch(&self, fd: impl AsFd, source: Source) -> Result<(), ServeError> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(source.key()), EventFlags::IN).map_err(kernel("epoll"))
+    }
+
+    /// Changes what a socket is watched for.
+    pub fn change(&self, fd: impl AsFd, source: Source, (input, output): (bool, bool)) {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, input);
+        flags.set(EventFlags::OUT, output);
+        // it is watched, so this cannot fail but for want of memory; then it is as it was
+        let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(source.key()), flags);
+    }
+
+    /// Waits up to `until` for something to happen; `exactly` where it is worth staying awake for.
+    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(Source, EventFlags)>) {
+        found.clear();
+        let sleeps = if exactly { until.saturating_sub(self.margin) } else { until };
+        let began = Instant::now();
+        if !sleeps.is_zero() {
+            self.set_timer(began + sleeps);
+        }
+        let timeout = if sleeps.is_zero() { Some(&Timespec { tv_sec: 0, tv_nsec: 0 }) } else { None };
+        self.events.clear();
+        // interrupted by a signal, the caller looks whether it is to stop
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout);
+        found.extend(self.events.iter().map(|event| (Source::of(event.data.u64()), event.flags)));
+        if let Some(at) = found.iter().position(|(source, _)| *source == Source::Timer) {
+            found.swap_remove(at);
+            self.timer_fired(exactly);
+        }
+    }
+
+    fn set_timer(&mut self, at: Instant) {
+        let wait = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let setting = Itimerspec { it_interval: zero, it_value: value };
+        if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_ok() {
+            self.set = Some(at);
+        }
+    }
+
+    /// Learns how late the kernel wakes.
+    fn timer_fired(&mut self, exactly: bool) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.timer, &mut count);
+        let Some(set) = self.set.take() else { return };
+        if exactly {
+            let late = set.elapsed().clamp(LEAST_MARGIN, MOST_MARGIN);
+            // up at once by a part, down slowly: being late costs more than staying awake
+            self.margin = match late > self.margin {
+                true => self.margin + (late - self.margin) / 4,
+                false => self.margin - (self.margin - late) / 64,
+            };
+        }
+    }
+}

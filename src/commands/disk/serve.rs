@@ -1,0 +1,142 @@
+//! `disk SYSTEM.toml`: serves a described system.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_datastore::WriterOptions;
+use diskwright_simulator::system::read::Setting;
+use diskwright_virtualdisk::content::Backing;
+use diskwright_virtualdisk::server::{Options, Place, Server, folder};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::super::simulate::log::Log;
+use super::super::simulate::system::{describe, setting};
+use super::super::{Failure, output};
+
+/// How a system is served.
+#[derive(Args)]
+pub struct Serve {
+    /// A system: controllers, channels, drives and arrays in TOML (docs/systems.md)
+    #[arg(value_name = "SYSTEM.toml")]
+    system: Option<PathBuf>,
+    /// Serve on this Unix socket; without it, on one in a private folder
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    socket: Option<PathBuf>,
+    /// Serve on this address, such as 127.0.0.1:10809
+    #[arg(long, value_name = "HOST:PORT", value_parser = Place::address)]
+    listen: Option<Place>,
+    /// Let the default export end after so many bytes
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    size: Option<u64>,
+    /// Where content is kept: `memory`, or a file with holes
+    #[arg(long, default_value = "memory", value_name = "memory|FILE")]
+    backing: String,
+    /// Most bytes of memory that content may take
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    memory: Option<u64>,
+    /// Let time run so many times as fast for the described system
+    #[arg(long, default_value_t = 1.0, value_parser = parse_speed, value_name = "N")]
+    speed: f64,
+    /// Record the counters of the described system to this log
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Time between two samples
+    #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
+    every: Duration,
+    /// Serve for so long; without it, until Ctrl-C
+    #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
+    lasts: Option<Duration>,
+    /// Let the workloads of the description run beside the clients (their data is not kept)
+    #[arg(long)]
+    workloads: bool,
+    /// Let a key of the description be another: drive.depth=32 (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<Setting>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok().filter(|speed| (0.001..=1000.0).contains(speed));
+    speed.ok_or_else(|| "write a number from 0.001 to 1000".into())
+}
+
+pub fn serve(arguments: &Serve) -> Result<(), Failure> {
+    let Some(path) = &arguments.system else {
+        return Err(Failure::Usage("a system to serve, or an order; see `diskwright disk --help`".into()));
+    };
+    let (system, notes) = describe(path, &arguments.set)?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let options = Options {
+        place: place(arguments)?,
+        bytes: arguments.size,
+        backing: backing(arguments),
+        speed: arguments.speed,
+        every: arguments.every,
+        workloads: arguments.workloads,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut server = Server::new(system, &options)?;
+    if options.place.is_open() {
+        eprintln!("warning: NBD has no password: whoever reaches {} can read and write", server.place().uri(""));
+    }
+    let mut log = arguments.record.as_deref().map(|dir| open_log(dir, &server)).transpose()?;
+    announce(&server, arguments.json)?;
+    let ends = arguments.lasts.map(|lasts| std::time::Instant::now() + lasts);
+    let served = server.run(&stop, ends, &mut |report| {
+        log.as_mut().map_or(Ok(()), |log| log.add(report).map_err(|failure| failure.to_string()))
+    });
+    log.map(Log::close).transpose()?;
+    served.map_err(Failure::from)
+}
+
+fn open_log(dir: &Path, server: &Server) -> Result<Log, Failure> {
+    Log::open(dir, server.system(), SystemClock.read().wall_ns, "virtual disk", WriterOptions::default())
+}
+
+/// Where to serve: what was asked for, or a socket of this process's own.
+fn place(arguments: &Serve) -> Result<Place, Failure> {
+    match (&arguments.listen, &arguments.socket) {
+        (Some(place), _) => Ok(place.clone()),
+        (None, Some(path)) => Ok(Place::Unix(path.clone())),
+        (None, None) => Ok(Place::Unix(folder()?.join(format!("{}.sock", std::process::id())))),
+    }
+}
+
+fn backing(arguments: &Serve) -> Backing {
+    match arguments.backing.as_str() {
+        "memory" => Backing::Memory { most_bytes: arguments.memory },
+        file => Backing::File(file.into()),
+    }
+}
+
+/// Says what can be used, once it can be.
+fn announce(server: &Server, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        let one = |(export, bytes): (&diskwright_virtualdisk::server::Export, u64)| json!({ "name": export.name, "uri": server.place().uri(&export.name), "bytes": bytes, "kind": export.kind });
+        let exports: Vec<Value> = server.exports().map(one).collect();
+        let control = server.control().path().map(|path| path.display().to_string());
+        return output::json(&json!({
+            "schema": "diskwright.disk/1",
+            "exports": exports,
+            "control": control,
+            "pid": std::process::id(),
+        }));
+    }
+    let mut text = String::new();
+    for (export, bytes) in server.exports() {
+        let size = diskwright_base::units::display(bytes as f64, "bytes");
+        text += &format!("serving {} ({}, {size}): {}\n", export.name, export.kind, server.place().uri(&export.name));
+    }
+    output::text(&text)
+}
