@@ -341,6 +341,7 @@ impl Engine {
     }
 }
 
+#[allow(dead_code)] // the simulator takes these next
 enum Change {
     Fail { array: usize, member: u16 },
     Replace { array: usize, member: u16 },
