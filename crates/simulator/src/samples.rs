@@ -29,6 +29,8 @@ const NS: f64 = 1e-9;
 #[derive(Clone, Debug)]
 pub struct Samples {
     schema: Arc<Schema>,
+    /// Moment 0 of virtual time, ns since 1970.
+    epoch_ns: i64,
     topology: Topology,
     /// Rates of the channels, bytes/s, where they have one.
     link_rates: Vec<Option<u64>>,
@@ -43,11 +45,18 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// For a system.
+    /// For a system, in simulated time: [`EPOCH_NS`].
     pub fn new(system: &System) -> Samples {
+        Samples::since(system, EPOCH_NS)
+    }
+
+    /// For a system whose moment 0 is at `epoch_ns`, nanoseconds since 1970: where it runs against a
+    /// clock, the clock's time of its moment 0.
+    pub fn since(system: &System, epoch_ns: i64) -> Samples {
         let schema = Schema { series: series(system) };
         Samples {
             schema: Arc::new(schema),
+            epoch_ns,
             topology: topology(system),
             link_rates: system.channels.iter().map(|channel| channel.rate).collect(),
             processors: system.host.processors,
@@ -86,7 +95,7 @@ impl Samples {
             row.extend(health(array, *failed, done));
         }
         Tick {
-            time_ns: EPOCH_NS.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),
+            time_ns: self.epoch_ns.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),
             elapsed_ns: report.to.saturating_sub(report.from),
         }
     }

@@ -229,6 +229,12 @@ impl Volume {
         [now(&self.spec.operations, operations), now(&self.spec.bytes, bytes)]
     }
 
+    /// A flush: what was answered is kept already, so it takes as long as a write without data and
+    /// counts as no operation. `now` never goes back.
+    pub fn flush(&mut self, now: Ns) -> Ns {
+        now + self.spec.write.draw(&mut self.dice)
+    }
+
     /// Takes a request, and says when it is done. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {

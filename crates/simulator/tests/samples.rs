@@ -94,3 +94,14 @@ fn the_topology_is_that_of_the_description() {
     let drive = topology.device("d0").expect("a drive");
     assert_eq!((drive.class, drive.link_bytes_per_s), (Class::Rotational, Some(10e6)));
 }
+
+#[test]
+fn samples_bear_the_time_of_whoever_runs_the_system() {
+    let mut system = system();
+    system.watch.duration = system.watch.interval;
+    let report = Simulation::new(&system).expect("possible").result();
+    let tick = |mut samples: Samples| samples.row(&report, &mut Vec::new()).time_ns;
+    let own = 1_800_000_000_000_000_000;
+    assert_eq!(tick(Samples::since(&system, own)) - own, tick(Samples::new(&system)) - EPOCH_NS);
+    assert_eq!(tick(Samples::since(&system, i64::MAX)), i64::MAX);
+}

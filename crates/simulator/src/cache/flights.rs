@@ -81,6 +81,11 @@ impl Flights {
         self.all.get(number as usize).filter(|flight| flight.to > flight.from)
     }
 
+    /// The numbers of all writes under way.
+    pub fn writes(&self) -> impl Iterator<Item = (u32, &Flight)> {
+        (0..).zip(&self.all).filter(|(_, flight)| flight.write && flight.to > flight.from)
+    }
+
     /// It is a page longer.
     pub fn extend(&mut self, number: u32) {
         self.all[number as usize].to += 1;

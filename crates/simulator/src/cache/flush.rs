@@ -36,6 +36,7 @@ impl Cache {
         let found = turns.into_iter().find(|at| {
             let volume = &self.volumes[*at];
             let old = |since: Ns| back.due(since).is_some_and(|due| due <= self.now);
+            let any = any || self.is_awaited(*at);
             let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| any || old(since));
             waits && volume.leaving < back.flush_depth.max(1)
         })?;

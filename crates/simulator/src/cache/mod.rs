@@ -14,8 +14,10 @@
 //! - `spec.rs`: the description; `lines.rs`: entries and the order of use
 //! - `streams.rs`: read-ahead; `serve.rs`: requests, page by page
 //! - `order.rs`, `flush.rs`: which dirty pages go below, and when
+//! - `barrier.rs`: who waits until all that was posted is below
 //! - `flights.rs`: what is under way, and who waits
 
+mod barrier;
 mod counters;
 mod flights;
 mod flush;
@@ -32,6 +34,7 @@ pub use spec::{Back, CacheSpec, CacheSpecError, FlushOrder, ReadAhead, Write};
 
 use crate::Ns;
 use crate::io::Io;
+use barrier::Barrier;
 use flights::{Asked, Flights};
 use lines::{Lines, NONE};
 use order::Order;
@@ -114,6 +117,8 @@ pub struct Cache {
     dirty: u64,
     leaving: u64,
     draining: bool,
+    /// Those who wait until what was posted is below.
+    barriers: Vec<Barrier>,
     wake: Option<Ns>,
     now: Ns,
     counters: CacheCounters,
@@ -176,6 +181,7 @@ impl Cache {
             dirty: 0,
             leaving: 0,
             draining: false,
+            barriers: Vec::new(),
             wake: None,
             now: 0,
             counters: CacheCounters::default(),
@@ -222,6 +228,7 @@ impl Cache {
             self.volumes[volume].leaving -= 1;
         }
         while self.lines.held - self.dirty > self.clean_most && self.evict(NONE) {}
+        self.landed(number);
         let mut link = self.flights.end(number);
         while let Some((asked, next)) = self.flights.take(link) {
             link = next;
@@ -230,6 +237,7 @@ impl Cache {
         }
         self.retry(out);
         self.flush(out);
+        self.look_at_barriers(out);
     }
 
     /// A moment that was asked for ([`Out::wake_at`]) has come.
@@ -262,7 +270,7 @@ impl Cache {
 
     /// Nothing waits and nothing is under way below.
     pub fn is_idle(&self) -> bool {
-        self.flights.waiting() == 0 && self.flights.under_way() == 0
+        self.flights.waiting() == 0 && self.flights.under_way() == 0 && self.barriers.is_empty()
     }
 
     /// What it counted up to a moment.

@@ -89,6 +89,8 @@ pub struct Back {
     pub flush_depth: u32,
     /// Which goes next.
     pub order: FlushOrder,
+    /// What was posted outlives a loss of power (a battery, flash), so that a flush has nothing to wait for.
+    pub protected: bool,
 }
 
 /// Which dirty page goes next.
@@ -113,6 +115,7 @@ impl Default for Back {
             coalesce_blocks: 1024,
             flush_depth: 32,
             order: FlushOrder::Address,
+            protected: false,
         }
     }
 }
@@ -128,7 +131,7 @@ impl Back {
     /// to the drives at once (as arrays of such controllers are described; there
     /// is no age to wait for when power cannot lose it).
     pub fn battery() -> Back {
-        Back { dirty_limit: 1.0, flush_at: 0.0, flush_after: None, ..Back::default() }
+        Back { dirty_limit: 1.0, flush_at: 0.0, flush_after: None, protected: true, ..Back::default() }
     }
 }
 

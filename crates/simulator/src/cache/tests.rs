@@ -189,6 +189,7 @@ fn any_spec(dice: &mut Dice) -> CacheSpec {
         coalesce_blocks: 1 + dice.below(40) as u32,
         flush_depth: 1 + dice.below(6) as u32,
         order: if dice.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
+        protected: false,
     };
     CacheSpec {
         bytes: u64::from(page_blocks) * 512 * (4 + dice.below(60)),

@@ -285,6 +285,7 @@ fn flash(name: &str, blocks: u64, f: &raw::Flash) -> Result<FlashSpec, String> {
         channel: positive("channel_mb_s", f.channel_mb_s)? * 1e6,
         spare: f.spare,
         buffer: bytes("buffer_mb", f.buffer_mb, 1048576.0)?,
+        protected: f.protected,
         slc,
         start: Start { filled: f.filled, overwritten: f.overwritten },
     })

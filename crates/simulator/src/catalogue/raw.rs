@@ -109,6 +109,8 @@ pub(super) struct Flash {
     pub channel_mb_s: f64,
     pub spare: f64,
     pub buffer_mb: f64,
+    #[serde(default)]
+    pub protected: bool,
     pub slc_gb: Option<f64>,
     pub slc_program_us: Option<f64>,
     pub slc_fold_mb_s: Option<f64>,

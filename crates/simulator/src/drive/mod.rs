@@ -218,6 +218,12 @@ impl Drive {
         self.state.serve(&self.model, now, io, channel_free)
     }
 
+    /// All that was reported early is to be on the disk; the command is as one that needs nothing of
+    /// the disk. `now` never goes back.
+    pub fn flush(&mut self, now: Ns) -> Service {
+        self.state.flush(&self.model, now)
+    }
+
     /// Where a request begins, for [`Drive::positioning`].
     #[inline]
     pub fn place(&self, io: &Io) -> Place {

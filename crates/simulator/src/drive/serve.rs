@@ -52,6 +52,19 @@ impl State {
         service
     }
 
+    /// What is still being written is waited for; what is being read on goes on.
+    pub fn flush(&mut self, model: &Model, now: Ns) -> Service {
+        let command = model.overheads.write_hit[usize::from(self.after_write)];
+        let written = match self.alone {
+            Alone::Behind { .. } => self.settle(model, now),
+            _ => now,
+        };
+        let done = (now + command).max(written) + model.overheads.write_done;
+        let waiting = written.saturating_sub(now + command);
+        let overhead = command + model.overheads.write_done;
+        Service { done, waiting, overhead, channel_from: done, ..Service::of(Hit::Miss) }
+    }
+
     pub fn cylinder(&self) -> u32 {
         self.arm.cylinder
     }

@@ -146,6 +146,23 @@ impl Flash {
         [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
+    /// All that was reported is to be in the flash: says when it is. A drive whose buffer outlives a
+    /// loss of power, or that has none, answers as soon as it can. `now` never goes back.
+    pub fn flush(&mut self, now: Ns) -> Ns {
+        self.fold_while_idle(now);
+        let begin = join(&mut self.processor, now, self.model.spec.command_write);
+        let kept = if self.model.spec.protected { begin } else { self.program_all(now, begin) };
+        let done = begin.max(kept) + self.model.spec.latency_write;
+        self.quiet = self.quiet.max(done);
+        done
+    }
+
+    /// [`Flash::trim`] as a request: it takes a command. `now` never goes back.
+    pub fn trimmed(&mut self, now: Ns, io: &Io) -> Ns {
+        self.trim(io);
+        join(&mut self.processor, now, self.model.spec.command_write) + self.model.spec.latency_write
+    }
+
     /// Takes a request, and says when it is done. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {

@@ -60,6 +60,8 @@ pub struct FlashSpec {
     /// Write buffer, bytes; writes are reported once they are in it. With less
     /// than what one program takes, they are reported when they are programmed.
     pub buffer: u64,
+    /// What is in the write buffer outlives a loss of power, so that nothing waits for a flush.
+    pub protected: bool,
     /// A part of the flash that is written with one bit a cell.
     pub slc: Option<Slc>,
     /// In what state it begins.

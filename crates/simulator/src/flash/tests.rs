@@ -7,6 +7,7 @@ const US: Ns = 1000;
 /// takes 16.384 us on its channel, a unit of 4 KB 4.096 us there and 1.024 us on the link.
 fn spec() -> FlashSpec {
     FlashSpec {
+        protected: false,
         name: "by hand".into(),
         blocks: 1 << 21,
         slots: 64,

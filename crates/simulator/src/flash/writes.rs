@@ -196,6 +196,15 @@ impl Flash {
         }
     }
 
+    /// Programs all that the buffer holds, the last page also where it is not full; says when that is done.
+    pub(super) fn program_all(&mut self, now: Ns, begin: Ns) -> Ns {
+        self.buffer.drain(now);
+        if self.buffer.open > 0 {
+            self.program(begin);
+        }
+        self.buffer.programs.iter().map(|(at, _)| *at).max().unwrap_or(begin)
+    }
+
     /// Programs what waits in the buffer on the next die; says when that is done.
     fn program(&mut self, begin: Ns) -> Ns {
         let model = std::sync::Arc::clone(&self.model);

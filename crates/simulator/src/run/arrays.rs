@@ -101,6 +101,7 @@ impl Simulation {
     /// A request comes to an array, or goes on there.
     pub(super) fn array_step(&mut self, now: Ns, array: u16, job: u32) {
         match self.jobs[job].phase {
+            _ if !self.jobs[job].what.moves_data() => self.array_order(now, array, job),
             Phase::New => {
                 self.arrays[usize::from(array)].meter.arrive(now);
                 self.arrays[usize::from(array)].meter.start(now);

@@ -1,8 +1,8 @@
 //! Caches at work: the host's file cache before all volumes, or a controller's
 //! before its own.
 
-use super::job::{Job, Parent};
-use super::path::Path;
+use super::job::{Job, Parent, What};
+use super::path::{Path, Step};
 use super::{Event, Simulation};
 use crate::Ns;
 use crate::cache::{Answer, Cache, Out};
@@ -47,6 +47,32 @@ impl Simulation {
         answer == Answer::Done
     }
 
+    /// An order comes to a cache. True where it can go on at once: what is posted here is safe.
+    pub(super) fn cache_order(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
+        let run = &mut self.caches[usize::from(cache)];
+        if self.jobs[job].what == What::Flush && !run.cache.goes_through() {
+            if run.cache.is_safe() {
+                return true;
+            }
+            let mut out = run.outs.pop().unwrap_or_default();
+            let answer = run.cache.ask_flush(now, job, base, &mut out);
+            self.cache_out(now, cache, out);
+            if answer == Answer::Wait {
+                return false;
+            }
+        }
+        self.order_below(now, cache, base, job);
+        false
+    }
+
+    /// What an order asks of a cache is done: now of what is below.
+    fn order_below(&mut self, now: Ns, cache: u16, base: u64, job: u32) {
+        let volume = self.caches[usize::from(cache)].volumes.iter().find(|volume| volume.0 == base);
+        let below = volume.map_or(self.end, |volume| volume.2);
+        self.jobs[job].parts = 1;
+        self.pass_on(now, job, self.jobs[job].io, below);
+    }
+
     /// What a cache asked for is done.
     pub(super) fn cache_finished(&mut self, now: Ns, cache: u16, number: u32) {
         let run = &mut self.caches[usize::from(cache)];
@@ -86,7 +112,10 @@ impl Simulation {
             self.events.at(now, Event::Go { job });
         }
         for job in &out.ready {
-            self.passed(now, *job);
+            match (self.jobs[*job].what.moves_data(), self.paths.at(self.jobs[*job].at)) {
+                (false, Step::Cache { cache, base }) => self.order_below(now, cache, base, *job),
+                _ => self.passed(now, *job),
+            }
         }
         self.caches[usize::from(cache)].outs.push(out);
     }

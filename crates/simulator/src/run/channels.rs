@@ -58,7 +58,7 @@ impl Simulation {
             Holder::Drive(drive) => self.drive_serving(drive),
             Holder::Job(job) => Some(job),
         };
-        let bytes = job.map_or(0, |job| u64::from(self.jobs[job].io.blocks) * crate::io::BLOCK_BYTES);
+        let bytes = job.map_or(0, |job| u64::from(self.jobs[job].moved().blocks) * crate::io::BLOCK_BYTES);
         self.channels[at].bytes += bytes;
         let keeps = match holder {
             Holder::Drive(drive) => self.drive_granted(now, drive, disconnects, overhead),

@@ -2,6 +2,7 @@
 
 use diskwright_base::Dice;
 
+use super::job::What;
 use crate::Ns;
 use crate::device::{Device, PlainSpec};
 use crate::flash::{Flash, FlashTotals};
@@ -54,6 +55,18 @@ impl Parallel {
         match self {
             Parallel::Flash(flash) => Some(flash.totals()),
             _ => None,
+        }
+    }
+
+    /// Takes an order up: the moment at which it is done. Only SSDs have something to do for one; of
+    /// the others a flush is a request without data, and a trim nothing.
+    pub fn order(&mut self, now: Ns, what: What, io: &Io) -> Ns {
+        match (self, what) {
+            (Parallel::Flash(flash), What::Trim) => flash.trimmed(now, io),
+            (Parallel::Flash(flash), _) => flash.flush(now),
+            (_, What::Trim) => now,
+            (Parallel::Volume(volume), _) => volume.flush(now),
+            (Parallel::Plain { spec, dice }, _) => now + spec.service.draw(dice),
         }
     }
 

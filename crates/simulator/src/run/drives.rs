@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::devices::Parallel;
+use super::job::What;
 use super::{Event, Simulation};
 use crate::Ns;
 use crate::drive::{Drive, Hit, Model, Policy, Queue, Service};
@@ -21,10 +22,10 @@ pub(super) enum Machine {
 
 /// A mechanical drive and what it is at.
 pub(super) struct Mechanical {
-    drive: Drive,
-    queue: Queue<u32>,
+    pub drive: Drive,
+    pub queue: Queue<u32>,
     /// What it serves.
-    serving: Option<u32>,
+    pub serving: Option<u32>,
     /// How, where it uses a channel for it.
     service: Service,
     /// Its spindle is ahead of the first drive's by so much: nothing keeps
@@ -42,6 +43,14 @@ impl Mechanical {
         service
     }
 
+    /// Writes what it reported early.
+    fn flush(&mut self, now: Ns) -> Service {
+        let mut service = self.drive.flush(now + self.ahead);
+        service.done -= self.ahead;
+        service.channel_from = service.channel_from.saturating_sub(self.ahead);
+        service
+    }
+
     /// Takes the next request from its queue.
     #[inline]
     fn take(&mut self, now: Ns) -> Option<(Io, u32)> {
@@ -53,11 +62,17 @@ impl Mechanical {
 pub(super) struct DriveRun {
     pub machine: Machine,
     /// Requests that it does not see yet.
-    waiting: VecDeque<u32>,
+    pub waiting: VecDeque<u32>,
     /// Requests that it sees.
-    seen: u32,
+    pub seen: u32,
     /// Requests that it can see at a time.
-    depth: u32,
+    pub depth: u32,
+    /// The same now: its depth, or none where those that come have to wait for something (`orders.rs`).
+    pub limit: u32,
+    /// Orders among those that wait.
+    pub orders: u32,
+    /// It is at an order and at nothing else.
+    pub alone: bool,
     /// Its channel, where that is simulated: mechanical drives use it in the
     /// course of a request.
     channel: Option<u16>,
@@ -154,6 +169,16 @@ impl DriveRun {
         DriveRun::new(Machine::Parallel(device), depth, None)
     }
 
+    /// It serves one request at a time.
+    pub fn is_mechanical(&self) -> bool {
+        matches!(self.machine, Machine::Mechanical(_))
+    }
+
+    /// It has to be told what is no longer needed.
+    pub fn is_flash(&self) -> bool {
+        matches!(self.machine, Machine::Parallel(Parallel::Flash(_)))
+    }
+
     /// Requests that it serves at a time.
     pub fn servers(&self) -> u32 {
         match &self.machine {
@@ -172,7 +197,9 @@ impl DriveRun {
 
     fn new(machine: Machine, depth: u32, channel: Option<u16>) -> DriveRun {
         let (meter, counts) = (Meter::default(), Counts::default());
-        DriveRun { machine, waiting: VecDeque::new(), seen: 0, depth: depth.max(1), channel, meter, counts }
+        let (waiting, depth) = (VecDeque::new(), depth.max(1));
+        let (limit, seen, orders, alone) = (depth, 0, 0, false);
+        DriveRun { machine, waiting, seen, depth, limit, orders, alone, channel, meter, counts }
     }
 }
 
@@ -182,16 +209,15 @@ impl Simulation {
         let run = &mut self.drives[drive as usize];
         run.meter.arrive(now);
         self.jobs[job].came = now;
-        if run.seen == run.depth {
-            run.waiting.push_back(job);
-            return;
+        if run.seen >= run.limit || !self.jobs[job].what.moves_data() {
+            return self.drive_wait(now, drive, job);
         }
         self.drive_take(now, drive, job);
     }
 
     /// A drive sees a request.
     #[inline]
-    fn drive_take(&mut self, now: Ns, drive: u32, job: u32) {
+    pub(super) fn drive_take(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.seen += 1;
         let io = self.jobs[job].io;
@@ -204,7 +230,10 @@ impl Simulation {
             }
             Machine::Parallel(device) => {
                 run.meter.start(now);
-                let done = device.submit(now, &io);
+                let done = match self.jobs[job].what {
+                    What::Transfer | What::Through => device.submit(now, &io),
+                    what => device.order(now, what, &io),
+                };
                 self.events.at(done, Event::Device { drive, job });
             }
         }
@@ -212,20 +241,36 @@ impl Simulation {
 
     /// A mechanical drive that is free takes up its next request.
     #[inline]
-    fn drive_next(&mut self, now: Ns, drive: u32) {
+    pub(super) fn drive_next(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         let Machine::Mechanical(mechanical) = &mut run.machine else { return };
         let Some((io, job)) = mechanical.take(now) else { return };
+        self.drive_serve(now, drive, job, |mechanical| mechanical.start(now, &io));
+    }
+
+    /// A mechanical drive that is free writes what it reported early, and takes nothing else up.
+    pub(super) fn drive_flush(&mut self, now: Ns, drive: u32, job: u32) {
+        let run = &mut self.drives[drive as usize];
+        run.seen += 1;
+        (run.alone, run.limit) = (true, 0);
+        self.drive_serve(now, drive, job, |mechanical| mechanical.flush(now));
+    }
+
+    /// A mechanical drive takes up a request, as its channel lets it.
+    #[inline]
+    fn drive_serve(&mut self, now: Ns, drive: u32, job: u32, serve: impl FnOnce(&mut Mechanical) -> Service) {
+        let run = &mut self.drives[drive as usize];
+        let Machine::Mechanical(mechanical) = &mut run.machine else { return };
         run.meter.start(now);
         match run.channel {
             None => {
-                let service = mechanical.start(now, &io);
+                let service = serve(mechanical);
                 run.counts.served(&service);
                 mechanical.serving = Some(job);
                 self.events.at(service.done, Event::Device { drive, job });
             }
             Some(channel) if self.channels[usize::from(channel)].disconnects => {
-                let service = mechanical.start(now, &io);
+                let service = serve(mechanical);
                 run.counts.served(&service);
                 (mechanical.serving, mechanical.service) = (Some(job), service);
                 self.events.at(service.channel_from, Event::Ready { drive });
@@ -261,6 +306,9 @@ impl Simulation {
         if disconnects {
             return overhead + mechanical.service.channel_for;
         }
+        if self.jobs[job].what == What::Flush {
+            return mechanical.flush(now + overhead).done - now;
+        }
         let service = mechanical.start(now + overhead, &self.jobs[job].io);
         run.counts.served(&service);
         service.done - now
@@ -281,8 +329,13 @@ impl Simulation {
     pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.meter.complete(now, self.jobs[job].came);
-        run.counts.add(&self.jobs[job].io, now - self.jobs[job].came);
+        if self.jobs[job].what.moves_data() {
+            run.counts.add(&self.jobs[job].io, now - self.jobs[job].came);
+        }
         run.seen -= 1;
+        if run.limit != run.depth {
+            return self.drive_done_slowly(now, drive, job);
+        }
         let next = run.waiting.pop_front();
         match &mut run.machine {
             Machine::Mechanical(mechanical) => {

@@ -16,10 +16,34 @@ pub(super) enum Parent {
     Flight { array: u16, number: u32, member: u16 },
     /// A request that was split.
     Part { job: u32 },
-    /// Whoever asked from outside of the simulation: the caller's number.
-    Outside { tag: u32 },
+    /// Whoever asked one of the served targets from outside of the simulation: the caller's number.
+    Outside { tag: u32, target: u16 },
+    /// An order that was passed on to several, and goes on when all are done.
+    Every { job: u32 },
     /// A rebuild or a scrub.
     Background { array: u16 },
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A read or a write, as its I/O says.
+    Transfer,
+    /// A write that is answered when it is on the media. It is a write and, once that is done, a flush of
+    /// its target: what others wrote before goes to the media with it.
+    Through,
+    /// All that was answered before is to be on the media; its I/O is not looked at.
+    Flush,
+    /// What lies in the range of its I/O is no longer needed.
+    Trim,
+}
+
+impl What {
+    /// Whether data move: reads and writes. The others are orders.
+    #[inline]
+    pub fn moves_data(self) -> bool {
+        matches!(self, What::Transfer | What::Through)
+    }
 }
 
 /// A request under way.
@@ -44,6 +68,8 @@ pub(super) struct Job {
     pub came_to_array: Ns,
     /// How far it is at its array.
     pub phase: Phase,
+    /// What it is for.
+    pub what: What,
 }
 
 /// How far a request is at an array.
@@ -63,7 +89,24 @@ impl Job {
     /// A job at the beginning of a path.
     #[inline]
     pub fn new(io: Io, at: u32, parent: Parent) -> Job {
-        Job { io, at, parts: 0, began: 0, came: 0, compute: 0, parent, came_to_array: 0, phase: Phase::New }
+        Job {
+            io,
+            at,
+            parts: 0,
+            began: 0,
+            came: 0,
+            compute: 0,
+            parent,
+            came_to_array: 0,
+            phase: Phase::New,
+            what: What::Transfer,
+        }
+    }
+
+    /// What moves over buses and channels for it: of an order no data.
+    #[inline]
+    pub fn moved(&self) -> Io {
+        if self.what.moves_data() { self.io } else { Io { blocks: 0, ..self.io } }
     }
 }
 

@@ -13,6 +13,7 @@ mod devices;
 mod drives;
 mod job;
 mod loads;
+mod orders;
 mod outside;
 mod path;
 mod report;
@@ -32,6 +33,7 @@ use path::{Paths, Step};
 
 pub use compile::Error;
 pub use drives::Counts;
+pub use job::What;
 pub use outside::{Answer, Outside};
 pub use report::{ArrayReport, BackgroundReport, CacheReport, Component, Kind, Report, WorkloadReport};
 
@@ -224,7 +226,7 @@ impl Simulation {
                     }
                 }
                 Step::Visit { station, when, cost } => {
-                    let io = self.jobs[job].io;
+                    let io = self.jobs[job].moved();
                     let time = if when.holds(io.write) { cost.of(&io) } else { 0 };
                     if time > 0 {
                         self.station_bytes[usize::from(station)] += u64::from(io.blocks) * crate::io::BLOCK_BYTES;
@@ -232,7 +234,7 @@ impl Simulation {
                     }
                 }
                 Step::Interrupt { cost } => {
-                    let io = self.jobs[job].io;
+                    let io = self.jobs[job].moved();
                     let time = cost.of(&io);
                     self.interrupts += cost.chunks(&io);
                     self.interrupt_ns += time;
@@ -260,7 +262,11 @@ impl Simulation {
                     }
                 }
                 Step::Cache { cache, base } => {
-                    if !self.cache_ask(now, cache, base, job) {
+                    let on = match self.jobs[job].what.moves_data() {
+                        true => self.cache_ask(now, cache, base, job),
+                        false => self.cache_order(now, cache, base, job),
+                    };
+                    if !on {
                         return;
                     }
                 }
@@ -281,7 +287,7 @@ impl Simulation {
         }
         self.jobs[job].began = now;
         self.issued(now, job);
-        if self.jobs[job].io.blocks == 0 {
+        if self.jobs[job].io.blocks == 0 && self.jobs[job].what.moves_data() {
             self.jobs[job].at = self.end;
             self.finish(now, job);
             return true;
@@ -326,8 +332,8 @@ impl Simulation {
 
     /// Sends a job on in parts of at most so many blocks. False where it is small enough.
     fn split(&mut self, now: Ns, job: u32, most: u32) -> bool {
-        let Job { io, at, .. } = self.jobs[job];
-        if io.blocks <= most {
+        let Job { io, at, what, .. } = self.jobs[job];
+        if io.blocks <= most || !what.moves_data() {
             return false;
         }
         self.jobs[job].parts = io.blocks.div_ceil(most);
@@ -375,9 +381,13 @@ impl Simulation {
                     self.finish(now, whole);
                 }
             }
-            Parent::Outside { tag } => {
+            Parent::Outside { tag, target } => {
                 self.jobs.remove(job);
-                self.outside_done(now, tag, &done);
+                self.outside_done(now, tag, target, &done);
+            }
+            Parent::Every { job: whole } => {
+                self.jobs.remove(job);
+                self.one_of_every(now, whole);
             }
             Parent::Background { .. } => self.jobs.remove(job),
         }

@@ -2,7 +2,7 @@
 //! virtual disk. Whoever runs the simulation says when each begins and takes
 //! the answers when their moment has come.
 
-use super::job::{Job, Parent};
+use super::job::{Job, Parent, What};
 use super::path::Path;
 use super::{Counts, Event, Report, Simulation, report};
 use crate::Ns;
@@ -37,7 +37,7 @@ pub(super) struct Served {
     /// The path to each target and its blocks.
     pub targets: Vec<(Path, u64)>,
     /// Requests that have not begun, by number.
-    coming: Vec<Outside>,
+    coming: Vec<(What, Outside)>,
     free: Vec<u32>,
     answers: Vec<Answer>,
     pub counts: Counts,
@@ -61,9 +61,16 @@ impl Simulation {
         self.arrays.get(array).map(|run| run.drives.as_slice())
     }
 
-    /// A request begins at a moment; one that is past is taken as now. A
+    /// A read or a write begins at a moment; one that is past is taken as now. A
     /// request to a target that is not served is answered at once.
     pub fn ask(&mut self, at: Ns, request: Outside) {
+        self.ask_for(at, What::Transfer, request);
+    }
+
+    /// The same for requests of every sort. Of a flush nothing of `request.io` counts, of a trim its
+    /// range. To write zeroes is a write of as many blocks, or a trim where whoever asks allows it.
+    pub fn ask_for(&mut self, at: Ns, what: What, request: Outside) {
+        let request = (what, request);
         let number = match self.served.free.pop() {
             Some(number) => {
                 self.served.coming[number as usize] = request;
@@ -113,16 +120,32 @@ impl Simulation {
 
     /// The moment of a request from outside has come.
     pub(super) fn outside_begins(&mut self, now: Ns, number: u32) {
-        let Outside { target, io, tag } = self.served.coming[number as usize];
+        let (what, Outside { target, io, tag }) = self.served.coming[number as usize];
         self.served.free.push(number);
+        // a flush has no place, and no data that would have to come before it
+        let io = if what == What::Flush { Io::read(0, 0) } else { io };
+        self.outside_goes(now, Job { began: now, what, ..Job::new(io, self.end, Parent::Outside { tag, target }) });
+    }
+
+    /// A job from outside sets out for its target.
+    fn outside_goes(&mut self, now: Ns, job: Job) {
+        let Parent::Outside { target, .. } = job.parent else { return };
         let at = self.served.targets.get(usize::from(target)).map_or(self.end, |(path, _)| *path);
-        let job = self.jobs.add(Job { began: now, came: now, ..Job::new(io, at, Parent::Outside { tag }) });
+        let job = self.jobs.add(Job { came: now, at, ..job });
         self.advance(now, job);
     }
 
     /// A request from outside is done.
-    pub(super) fn outside_done(&mut self, now: Ns, tag: u32, job: &Job) {
-        self.served.counts.add(&job.io, now - job.began);
+    pub(super) fn outside_done(&mut self, now: Ns, tag: u32, target: u16, job: &Job) {
+        if job.what == What::Through && job.io.write {
+            let parent = Parent::Outside { tag, target };
+            let flush = Job { began: job.began, what: What::Flush, ..Job::new(Io::read(0, 0), self.end, parent) };
+            self.served.counts.add(&job.io, now - job.began);
+            return self.outside_goes(now, flush);
+        }
+        if job.what.moves_data() {
+            self.served.counts.add(&job.io, now - job.began);
+        }
         self.served.answers.push(Answer { tag, began: job.began, at: now });
     }
 }

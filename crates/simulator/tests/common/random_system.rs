@@ -51,6 +51,7 @@ fn cache(dice: &mut Dice) -> CacheSpec {
         coalesce_blocks: 8 << dice.below(6),
         flush_depth: 1 + dice.below(16) as u32,
         order: one(dice, &[FlushOrder::Address, FlushOrder::Age]),
+        protected: false,
     };
     let read = match dice.below(3) {
         0 => ReadAhead::None,

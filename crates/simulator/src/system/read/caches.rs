@@ -56,8 +56,8 @@ fn read_ahead(fields: &Fields<'_, '_>, usual: ReadAhead) -> ReadAhead {
 
 /// `write = "back"` with its keys, or `"through"`.
 fn write(fields: &Fields<'_, '_>, usual: Back) -> Write {
-    const KEYS: [&str; 7] =
-        ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order"];
+    const KEYS: [&str; 8] =
+        ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order", "battery"];
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
     if through {
         for key in KEYS.into_iter().filter(|key| fields.has(key)) {
@@ -77,5 +77,6 @@ fn write(fields: &Fields<'_, '_>, usual: Back) -> Write {
         coalesce_blocks: fields.request_blocks("coalesce").unwrap_or(usual.coalesce_blocks),
         flush_depth: fields.whole("flush_depth", 1, 1 << 16).map_or(usual.flush_depth, |n| n as u32),
         order: fields.word("flush_order", &orders).unwrap_or(usual.order),
+        protected: fields.truth("battery").unwrap_or(usual.protected),
     })
 }
