@@ -153,6 +153,11 @@ fn errors_name_file_line_and_what_would_be_right() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let idle = folder.join("idle.toml");
+    fs::write(&idle, "[[drive]]\nmodel = \"st32171w\"\n").expect("written");
+    let output = diskwright(&["simulate", &idle.display().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("nothing is asked of the system"), "{said}");
     let usage: [&[&str]; 4] = [
         &["simulate"],
         &["simulate", &path, "--replay", "x", "--drive", "y"],

@@ -1,8 +1,91 @@
 //! A disk's status for people.
 
+use diskwright_base::units::display;
 use serde_json::Value;
 
-/// As text.
+/// As text; nothing where there is nothing to be told.
 pub fn screen(status: &Value) -> String {
-    format!("{status}\n")
+    let Some(system) = status.get("system").and_then(Value::as_str) else { return String::new() };
+    let mut text = format!("{system}\n");
+    for export in list(status, "exports") {
+        let clients = export["clients"].as_u64().unwrap_or(0);
+        let who = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
+        text += &format!("  {} ({}, {}): {who}\n", word(export, "name"), word(export, "kind"), size(export, "bytes"));
+        text += &format!("    {}\n", word(export, "uri"));
+    }
+    list(status, "arrays").iter().for_each(|array| text += &array_lines(array));
+    let changed = list(status, "members");
+    if !changed.is_empty() {
+        text += "changed\n";
+        changed.iter().for_each(|drive| text += &changed_line(drive));
+    }
+    let busy = list(status, "components").iter().filter(|part| part["utilisation"].as_f64().is_some_and(|u| u > 0.0));
+    let busy: Vec<String> = busy.map(component_line).collect();
+    if !busy.is_empty() {
+        text += &format!("in the last {}\n{}", seconds(status, "interval_s"), busy.concat());
+    }
+    let late = &status["late_s"];
+    if late["requests"].as_u64().is_some_and(|requests| requests > 0) {
+        let (mean, p99) = (seconds(late, "mean"), seconds(late, "p99"));
+        text += &format!("answers were given {mean} after their moment (99 %: within {p99})\n");
+    }
+    text
+}
+
+fn array_lines(array: &Value) -> String {
+    let mut text = format!("{} ({})\n", word(array, "name"), word(array, "level"));
+    for member in list(array, "members") {
+        text += &format!("  {:<12} {}\n", word(member, "drive"), word(member, "state"));
+    }
+    if let (Some(done), Some(all)) =
+        (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
+    {
+        let share = 100.0 * done / all;
+        let what = word(&array["background"], "task");
+        text += &format!("  {what}: {share:.1} % of {} a member\n", display(all, "bytes"));
+    }
+    if array["lost_blocks"].as_u64().is_some_and(|lost| lost > 0) {
+        text += "  requests have met lost data\n";
+    }
+    text
+}
+
+fn changed_line(drive: &Value) -> String {
+    let mut how = Vec::new();
+    let number = |key: &str| drive[key].as_f64().unwrap_or(f64::NAN);
+    if number("factor") != 1.0 {
+        how.push(format!("takes {} times as long", number("factor")));
+    }
+    if drive["hangs"] == true {
+        how.push("hangs".to_owned());
+    }
+    for (key, what) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
+        if number(key) > 0.0 {
+            how.push(format!("{} % of its {what} fail", 100.0 * number(key)));
+        }
+    }
+    format!("  {:<12} {}\n", word(drive, "name"), how.join(", "))
+}
+
+fn component_line(part: &Value) -> String {
+    let number = |key: &str| part[key].as_f64().unwrap_or(f64::NAN);
+    let busy = 100.0 * number("utilisation");
+    let (rate, queue) = (number("requests_per_s"), number("queue"));
+    format!("  {:<20} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n", word(part, "name"))
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn word<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or("?")
+}
+
+fn seconds(value: &Value, key: &str) -> String {
+    display(value[key].as_f64().unwrap_or(f64::NAN), "s")
+}
+
+fn size(value: &Value, key: &str) -> String {
+    display(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
 }

@@ -146,6 +146,6 @@ mod tests {
     fn bytes_to_blocks() {
         assert_eq!(blocks_of(0, 512, false), Io::read(0, 1));
         assert_eq!(blocks_of(511, 2, true), Io::write(0, 2));
-        assert_eq!(blocks_of(u64::MAX - 1, 1 << 40, true).blocks, 0);
+        assert_eq!(blocks_of(u64::MAX - 1, 1 << 40, true).blocks, 1);
     }
 }
