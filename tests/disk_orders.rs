@@ -1,0 +1,213 @@
+//! `disk` as its users start it: what it prints, what orders do to it, and that
+//! data survives a member.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use diskwright_virtualdisk::nbd::client::Client;
+use serde_json::Value;
+
+fn diskwright() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
+    command.env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// A disk that is served until the test is over.
+struct Disk {
+    child: Child,
+    folder: tempfile::TempDir,
+    first: String,
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const RAID5: &str = r#"
+[[drive]]
+name = "disk"
+count = 4
+capacity = "64MB"
+[drive.plain]
+servers = 4
+service = { constant_us = 200 }
+
+[[array]]
+name = "data"
+level = "raid5"
+drives = ["disk0", "disk1", "disk2"]
+stripe_unit = "16KB"
+rebuild = { step = "1MB" }
+"#;
+
+impl Disk {
+    fn serve(description: &str, more: &[&str]) -> Disk {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("system.toml");
+        std::fs::write(&file, description).expect("written");
+        let mut command = diskwright();
+        command.arg("disk").arg(&file).args(more).env("TMPDIR", folder.path());
+        if !more.contains(&"--listen") {
+            command.arg("--socket").arg(folder.path().join("s"));
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut first = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut first).expect("a line");
+        Disk { child, folder, first }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    fn order(&self, words: &[&str]) -> Output {
+        let mut command = diskwright();
+        command.arg("disk").args(words).arg("--socket").arg(self.socket());
+        command.output().expect("it runs")
+    }
+
+    /// The status that an order answers with.
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.order(&[words, &["--json"]].concat());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("a document")
+    }
+
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.order(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    fn client(&self, export: &str) -> Client<std::os::unix::net::UnixStream> {
+        Client::unix(&self.socket(), export).expect("connected")
+    }
+}
+
+fn states(status: &Value) -> Vec<String> {
+    let members = status["arrays"][0]["members"].as_array().expect("members");
+    members.iter().map(|member| member["state"].as_str().unwrap_or("?").to_owned()).collect()
+}
+
+#[test]
+fn data_survives_a_member_and_its_rebuild() {
+    let disk = Disk::serve(RAID5, &[]);
+    assert!(disk.first.starts_with("serving data (raid5, "), "{}", disk.first);
+    let mut client = disk.client("");
+    let data: Vec<u8> = (0..300_000u32).map(|at| (at * 7 / 3) as u8).collect();
+    client.write(12_345, &data).expect("written");
+    let status = disk.json(&["fail", "disk1"]);
+    assert_eq!(states(&status), ["well", "failed", "well"]);
+    assert!(disk.refused(&["fail", "disk9"]).contains("no drive is called `disk9`; there are disk0, disk1"));
+    assert!(disk.refused(&["fail", "disk3"]).contains("no member"));
+    let mut back = vec![0; data.len()];
+    client.read(12_345, &mut back).expect("read");
+    assert!(back == data, "degraded");
+    client.write(100_000, &data[..50_000]).expect("written");
+    disk.json(&["replace", "disk1"]);
+    // 64 MB in steps of 1 MB of 0.2 ms and more: wait until it says so
+    let mut tries = 0;
+    while states(&disk.json(&["status"])) != ["well", "well", "well"] {
+        tries += 1;
+        assert!(tries < 500, "{}", disk.json(&["status"]));
+    }
+    disk.json(&["fail", "disk0"]);
+    client.read(100_000, &mut back[..50_000]).expect("read");
+    assert!(back[..50_000] == data[..50_000], "from what was rebuilt");
+}
+
+#[test]
+fn drives_by_themselves_slow_down_hang_and_fail() {
+    let disk = Disk::serve(RAID5, &["--every", "100ms"]);
+    let mut client = disk.client("disk3");
+    let mut block = [0; 4096];
+    client.read(0, &mut block).expect("read");
+    let status = disk.json(&["slow", "disk3", "--factor", "100"]);
+    assert_eq!(status["members"][0]["factor"], 100.0);
+    let begin = std::time::Instant::now();
+    client.read(0, &mut block).expect("read");
+    assert!(begin.elapsed().as_millis() >= 20, "100 times 0.2 ms");
+    disk.json(&["slow", "disk3", "--factor", "1"]);
+    disk.json(&["error", "disk3", "--share", "1", "--what", "reads"]);
+    assert!(client.read(0, &mut block).is_err());
+    client.write(0, &block).expect("only reads fail");
+    disk.json(&["error", "disk3", "--share", "0"]);
+    client.read(0, &mut block).expect("read");
+    disk.json(&["hang", "disk3"]);
+    let late = std::thread::spawn(move || client.read(0, &mut [0; 4096]).is_ok());
+    std::thread::yield_now();
+    assert!(!late.is_finished());
+    let text = disk.order(&["status"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("disk3        hangs"), "{text}");
+    disk.json(&["release", "disk3"]);
+    assert!(late.join().expect("no panic"));
+}
+
+#[test]
+fn what_is_said_before_anything_is_served() {
+    let disk = Disk::serve(RAID5, &["--json", "--size", "1MiB"]);
+    // a document of several lines: the rest is still in the pipe's other end
+    assert!(disk.first.starts_with('{'), "{}", disk.first);
+    let uri = format!("nbd+unix:///data?socket={}", disk.socket().display());
+    assert_eq!(disk.json(&["status"])["exports"][0]["uri"], uri);
+    assert_eq!(disk.json(&["status"])["exports"][0]["bytes"], 1 << 20);
+    assert!(disk.order(&["stop"]).status.success());
+
+    let wrong = |arguments: &[&str], code: i32, said: &str| {
+        let output = diskwright().arg("disk").args(arguments).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && error.contains(said), "{arguments:?}: {error}");
+    };
+    let file = disk.folder.path().join("system.toml").display().to_string();
+    wrong(&[], 2, "Usage");
+    wrong(&[&file, "--speed", "0"], 2, "a number from 0.001 to 1000");
+    wrong(&[&file, "--listen", "nowhere"], 2, "is no HOST:PORT");
+    wrong(&[&file, "--size", "1TB"], 1, "`data` holds 128000000 bytes");
+    wrong(&["/nowhere.toml"], 1, "/nowhere.toml");
+    let taken = disk.folder.path().join("system.toml");
+    wrong(&[&file, "--socket", &taken.display().to_string()], 1, "something else of that name");
+}
+
+#[test]
+fn beyond_loopback_only_with_a_warning() {
+    let mut disk = Disk::serve(RAID5, &["--listen", "0.0.0.0:0"]);
+    let _ = disk.child.kill();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut disk.child.stderr.take().expect("piped"), &mut said).expect("text");
+    assert!(said.contains("NBD has no password"), "{said}");
+}
+
+#[test]
+fn its_counters_are_a_log() {
+    let disk = Disk::serve(RAID5, &[]);
+    let log = disk.folder.path().join("log");
+    drop(disk.order(&["stop"]));
+    let disk = Disk::serve(RAID5, &["--every", "50ms", "--record", &log.display().to_string()]);
+    let mut client = disk.client("");
+    for at in 0..200 {
+        client.write(at * 65_536, &[7; 4096]).expect("written");
+    }
+    assert!(disk.order(&["stop"]).status.success());
+    let mut disk = disk;
+    assert!(disk.child.wait().expect("ended").success());
+    assert!(writes_in(&log) >= 200.0);
+    let why = diskwright().args(["why", "--json"]).arg(&log).output().expect("it runs");
+    let verdict: Value = serde_json::from_slice(&why.stdout).expect("a verdict");
+    assert!(verdict["bottleneck"].is_string());
+}
+
+/// Member writes that a log of the disk holds.
+fn writes_in(log: &Path) -> f64 {
+    let show = diskwright().arg("export").arg(log).args(["--as", "csv"]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&show.stdout).into_owned();
+    assert!(text.contains("physical_disk"), "{}", String::from_utf8_lossy(&show.stderr));
+    text.lines().filter(|line| line.contains("physical_disk.writes,") || line.contains("physical_disk.writes\"")).count()
+        as f64
+}
