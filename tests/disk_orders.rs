@@ -2,10 +2,12 @@
 //! data survives a member.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use diskwright_virtualdisk::nbd::client::Client;
+use diskwright_virtualdisk::nbd::client::{Client, Wishes};
+use diskwright_virtualdisk::nbd::wire::CommandFlags;
 use serde_json::Value;
 
 fn diskwright() -> Command {
@@ -85,8 +87,9 @@ impl Disk {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    fn client(&self, export: &str) -> Client<std::os::unix::net::UnixStream> {
-        Client::unix(&self.socket(), export).expect("connected")
+    fn client(&self, export: &str) -> Client<UnixStream> {
+        let stream = UnixStream::connect(self.socket()).expect("connected");
+        Client::start(stream, export, Wishes::default()).expect("greeted")
     }
 }
 
@@ -101,7 +104,7 @@ fn data_survives_a_member_and_its_rebuild() {
     assert!(disk.first.starts_with("serving data (raid5, "), "{}", disk.first);
     let mut client = disk.client("");
     let data: Vec<u8> = (0..300_000u32).map(|at| (at * 7 / 3) as u8).collect();
-    client.write(12_345, &data).expect("written");
+    client.write(12_345, &data, CommandFlags::default()).expect("written");
     let status = disk.json(&["fail", "disk1"]);
     assert_eq!(states(&status), ["well", "failed", "well"]);
     assert!(disk.refused(&["fail", "disk9"]).contains("no drive is called `disk9`; there are disk0, disk1"));
@@ -109,7 +112,7 @@ fn data_survives_a_member_and_its_rebuild() {
     let mut back = vec![0; data.len()];
     client.read(12_345, &mut back).expect("read");
     assert!(back == data, "degraded");
-    client.write(100_000, &data[..50_000]).expect("written");
+    client.write(100_000, &data[..50_000], CommandFlags::default()).expect("written");
     disk.json(&["replace", "disk1"]);
     // 64 MB in steps of 1 MB of 0.2 ms and more: wait until it says so
     let mut tries = 0;
@@ -136,7 +139,7 @@ fn drives_by_themselves_slow_down_hang_and_fail() {
     disk.json(&["slow", "disk3", "--factor", "1"]);
     disk.json(&["error", "disk3", "--share", "1", "--what", "reads"]);
     assert!(client.read(0, &mut block).is_err());
-    client.write(0, &block).expect("only reads fail");
+    client.write(0, &block, CommandFlags::default()).expect("only reads fail");
     disk.json(&["error", "disk3", "--share", "0"]);
     client.read(0, &mut block).expect("read");
     disk.json(&["hang", "disk3"]);
@@ -208,6 +211,7 @@ fn writes_in(log: &Path) -> f64 {
     let show = diskwright().arg("export").arg(log).args(["--as", "csv"]).output().expect("it runs");
     let text = String::from_utf8_lossy(&show.stdout).into_owned();
     assert!(text.contains("physical_disk"), "{}", String::from_utf8_lossy(&show.stderr));
-    text.lines().filter(|line| line.contains("physical_disk.writes,") || line.contains("physical_disk.writes\"")).count()
-        as f64
+    text.lines()
+        .filter(|line| line.contains("physical_disk.writes,") || line.contains("physical_disk.writes\""))
+        .count() as f64
 }

@@ -27,7 +27,7 @@ impl Log {
         source: &str,
         options: WriterOptions,
     ) -> Result<Log, Failure> {
-        let samples = Samples::new(system);
+        let samples = Samples::since(system, epoch_ns);
         let mut writer = Writer::create_or_append(dir, options)?;
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
         writer.note(&Note::new(begin, Note::SOURCE, source))?;

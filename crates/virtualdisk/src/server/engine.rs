@@ -2,8 +2,7 @@
 
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::Members;
-use diskwright_simulator::io::Io;
-use diskwright_simulator::run::{Answer, Outside, Simulation};
+use diskwright_simulator::run::{Answer, Outside, Simulation, What};
 use diskwright_simulator::system::{System, Target};
 
 use super::changes::{Changes, blocks_of};
@@ -61,8 +60,6 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Nothing,
-    /// A write is to be on the media.
-    Flush,
     /// A read that failed on a member is asked of the others.
     Again,
 }
@@ -142,16 +139,16 @@ impl Engine {
             self.done.push(Done { wish, due: at });
             return;
         }
-        let changes = matches!(command, Command::Write | Command::WriteZeroes | Command::Trim);
-        let then = match self.trouble(at, &mut wish) {
-            Then::Nothing if changes && flags.has(CommandFlags::FUA) => Then::Flush,
-            then => then,
-        };
+        let then = self.trouble(at, &mut wish);
         let tag = self.add(Pending { wish, then, legs: 1 });
-        match command {
-            Command::Flush => self.flush(at, tag),
-            _ => self.ask(at, tag),
+        let through = flags.has(CommandFlags::FUA) && command != Command::Read;
+        if let Some(syncs) = &self.syncs
+            && (command == Command::Flush || through)
+            && syncs.send(tag).is_ok()
+        {
+            self.pending[tag as usize].legs += 1;
         }
+        self.ask(at, tag);
     }
 
     /// What the orders have made of a request: an error, or members to avoid.
@@ -202,20 +199,18 @@ impl Engine {
     /// Puts a request to the model.
     fn ask(&mut self, at: Ns, tag: u32) {
         let Wish { export, request, .. } = self.pending[tag as usize].wish;
-        let io = blocks_of(request.offset, request.length.into(), request.command != Command::Read);
-        let io = if request.command == Command::Trim { Io { blocks: 0, ..io } } else { io };
-        self.simulation.ask(at, Outside { target: export, io, tag });
-    }
-
-    /// Puts a flush to the model and to the backing file.
-    fn flush(&mut self, at: Ns, tag: u32) {
-        let export = self.pending[tag as usize].wish.export;
-        if let Some(syncs) = &self.syncs
-            && syncs.send(tag).is_ok()
-        {
-            self.pending[tag as usize].legs += 1;
-        }
-        self.simulation.ask(at, Outside { target: export, io: Io::read(0, 0), tag });
+        let Request { command, flags, offset, length, .. } = request;
+        // moving heads have to write zeroes; others are told to forget
+        let holes = !flags.has(CommandFlags::NO_HOLE) && !self.exports[usize::from(export)].rotational;
+        let what = match command {
+            Command::Flush => What::Flush,
+            Command::Trim => What::Trim,
+            Command::WriteZeroes if holes => What::Trim,
+            Command::Write | Command::WriteZeroes if flags.has(CommandFlags::FUA) => What::Through,
+            _ => What::Transfer,
+        };
+        let io = blocks_of(offset, length.into(), command != Command::Read);
+        self.simulation.ask_for(at, what, Outside { target: export, io, tag });
     }
 
     /// The backing file was flushed for a request; `error` where it was not.
@@ -226,7 +221,7 @@ impl Engine {
         self.leg(now, tag);
     }
 
-    /// Lets virtual time go on; see [`Engine::done`].
+    /// Lets virtual time go on; see [`Engine::take_done`].
     pub fn pass(&mut self, now: Ns) {
         self.simulation.pass_until(now);
         let mut answers = std::mem::take(&mut self.answers);
@@ -234,7 +229,6 @@ impl Engine {
         for answer in answers.drain(..) {
             match std::mem::replace(&mut self.pending[answer.tag as usize].then, Then::Nothing) {
                 Then::Nothing => self.leg(answer.at, answer.tag),
-                Then::Flush => self.flush(answer.at, answer.tag),
                 Then::Again => self.ask(answer.at, answer.tag),
             }
         }

@@ -12,6 +12,8 @@ pub struct Export {
     pub target: Target,
     /// The level of an array, or what a drive is called in the catalogue.
     pub kind: String,
+    /// Heads move below it.
+    pub rotational: bool,
 }
 
 /// The exports of a system, the default one first: what the first workload
@@ -22,12 +24,14 @@ pub fn exports(system: &System) -> Vec<Export> {
         name: set.name.clone(),
         target: Target::Array(at),
         kind: set.level.to_string(),
+        rotational: is_rotational(system, Target::Array(at)),
     });
     let single = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
     let drives = single.map(|drive| Export {
         name: system.drive_name(drive),
         target: Target::Drive(drive),
         kind: system.group_of(drive).map_or_else(String::new, |(group, _)| system.drives[group].device.name().into()),
+        rotational: is_rotational(system, Target::Drive(drive)),
     });
     let mut exports: Vec<Export> = arrays.chain(drives).collect();
     let first = system.workloads.first().and_then(|workload| workload.targets.first());
@@ -38,7 +42,7 @@ pub fn exports(system: &System) -> Vec<Export> {
 }
 
 /// Whether heads move below a target.
-pub fn is_rotational(system: &System, target: Target) -> bool {
+fn is_rotational(system: &System, target: Target) -> bool {
     let drive = match target {
         Target::Drive(drive) => Some(drive),
         Target::Array(at) => system.arrays.get(at).and_then(|set| set.members.first().copied()),

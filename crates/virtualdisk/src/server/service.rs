@@ -355,7 +355,7 @@ impl Server {
 fn offered(system: &System, export: &Export, bytes: u64) -> handshake::Export {
     let mut offered = handshake::Export::new(&export.name, bytes);
     offered.description = format!("{}: {}", system.name, export.kind);
-    if exports::is_rotational(system, export.target) {
+    if export.rotational {
         offered.flags = offered.flags.with(TransmissionFlags::ROTATIONAL);
     }
     offered
