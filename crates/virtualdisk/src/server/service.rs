@@ -84,6 +84,8 @@ impl Server {
         if !options.workloads {
             system.workloads.clear();
         }
+        // clients do not wait for a description's workloads to settle
+        system.watch.warm_up = 0;
         let simulation = Simulation::serving(&system, &targets)?;
         let content = Content::new(&system, &options.backing)?;
         let mut offer = Exports { list: Vec::new(), default: Some(0) };
