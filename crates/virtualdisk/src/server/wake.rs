@@ -69,6 +69,8 @@ impl Wake {
     pub fn new() -> Result<Wake, ServeError> {
         // the usual slack of 50 us is what the whole is to keep to
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        // a disk does not wait for programs; who may not have that is served as any program
+        let _ = rustix::process::setpriority_process(None, -15);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel("epoll"))?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
