@@ -10,12 +10,13 @@
 
 mod array;
 pub mod galois;
+mod ledger;
 mod store;
 mod trouble;
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use diskwright_simulator::array::{Level, Members};
@@ -23,6 +24,7 @@ use diskwright_simulator::io::BLOCK_BYTES;
 use diskwright_simulator::system::{Set, System, Target};
 
 use array::{ArrayContent, Source};
+use ledger::{Entry, Ledger, NOTE_BYTES, Shape};
 pub use store::Extent;
 use store::{InFile, Memory, Stores};
 pub use trouble::{ContentError, Trouble};
@@ -45,6 +47,10 @@ pub struct Content {
     /// Bytes of each drive; `None` of those that belong to an array.
     drives: Vec<Option<u64>>,
     arrays: Vec<ArrayContent>,
+    /// Of the arrays.
+    shapes: Vec<Shape>,
+    /// Bytes of the ledger in a file.
+    ledger: u64,
 }
 
 /// What a flush has to wait for; for another thread.
@@ -77,17 +83,77 @@ impl Content {
                 take(system, set, *spare, &mut drives)?;
             }
         }
+        let (ledger, mut existed) = (Ledger::room(&system.arrays), false);
         let stores = match backing {
             Backing::Memory { most_bytes } => Stores::Memory(Memory::new(&sizes, *most_bytes)?),
-            Backing::File(path) => Stores::File(InFile::open(path, &sizes)?),
+            Backing::File(path) => {
+                let (file, found) = InFile::open(path, &sizes, ledger)?;
+                existed = found;
+                Stores::File(file)
+            }
         };
-        let mut content = Content { stores, drives, arrays };
-        for (at, set) in system.arrays.iter().enumerate() {
-            for member in &set.failed {
-                content.fail(at, *member).map_err(|why| ContentError::Failed { array: set.name.clone(), why })?;
+        let shapes = system.arrays.iter().map(Shape::of).collect();
+        let mut content = Content { stores, drives, arrays, shapes, ledger };
+        match backing {
+            Backing::File(path) if existed => content.resume(system, path)?,
+            _ => {
+                for (at, set) in system.arrays.iter().enumerate() {
+                    let failed = set.failed.iter().try_for_each(|member| content.fail(at, *member));
+                    failed.map_err(|why| ContentError::Begin { array: set.name.clone(), why })?;
+                }
             }
         }
+        if let Backing::File(path) = backing {
+            let kept = content.note(&[0; NOTE_BYTES as usize]).and_then(|()| content.keep());
+            let why = |why| ContentError::File { path: path.clone(), what: "what arrays need cannot be written", why };
+            kept.map_err(why)?;
+        }
         Ok(content)
+    }
+
+    /// Takes arrays as the file's ledger says, and settles what was under way.
+    fn resume(&mut self, system: &System, path: &Path) -> Result<(), ContentError> {
+        let Stores::File(file) = &self.stores else { return Ok(()) };
+        if self.ledger == 0 {
+            return Ok(());
+        }
+        let error =
+            |why| ContentError::File { path: path.to_owned(), what: "what it says of arrays cannot be read", why };
+        let (mut note, mut text) = ([0; 32], vec![0; (self.ledger - NOTE_BYTES) as usize]);
+        file.read_ledger(0, &mut note).map_err(error)?;
+        file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
+        let other = |what| ContentError::OtherArrays { path: path.to_owned(), what };
+        let ledger = Ledger::read(&text, &self.shapes).map_err(other)?;
+        for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
+            array.set_states(&entry.state);
+        }
+        if let Some((at, bytes)) = ledger::noted(&note)
+            && let Some(array) = self.arrays.get_mut(at)
+        {
+            let settled = array.settle(&mut self.stores, bytes);
+            settled.map_err(|why| ContentError::Begin { array: system.arrays[at].name.clone(), why })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the note of what is being written, in a file with arrays.
+    fn note(&self, note: &[u8]) -> io::Result<()> {
+        match &self.stores {
+            Stores::File(file) if self.ledger > 0 => file.write_ledger(0, note),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the arrays' state to a file.
+    fn keep(&self) -> io::Result<()> {
+        let Stores::File(file) = &self.stores else { return Ok(()) };
+        if self.ledger == 0 {
+            return Ok(());
+        }
+        let entry = |(shape, array): (&Shape, &ArrayContent)| Entry { shape: shape.clone(), state: array.states() };
+        let ledger = Ledger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
+        let text = ledger.text(self.ledger - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
+        file.write_ledger(NOTE_BYTES, &text)
     }
 
     /// Bytes of an array or a drive; 0 where it is not to be used by itself.
@@ -140,10 +206,25 @@ impl Content {
     fn put(&mut self, target: Target, from: u64, source: Source<'_>) -> Result<(), Trouble> {
         self.check(target, from, source.bytes())?;
         match (target, source) {
-            (Target::Array(array), _) => self.arrays[array].write(&mut self.stores, from, source),
+            (Target::Array(array), _) => self.put_array(array, from, source),
             (Target::Drive(drive), Source::Data(data)) => Ok(self.stores.write(drive as usize, from, data)?),
             (Target::Drive(drive), Source::Zeros(bytes)) => self.stores.zero(drive as usize, from, bytes),
         }
+    }
+
+    fn put_array(&mut self, at: usize, from: u64, source: Source<'_>) -> Result<(), Trouble> {
+        self.note(&ledger::note(at, from..from + source.bytes()))?;
+        let array = &mut self.arrays[at];
+        let written = array.write(&mut self.stores, from, source);
+        let well = array.is_well();
+        if written.is_err() {
+            self.keep()?;
+        }
+        if !well {
+            // rows that are noted would be torn where members are lost
+            self.note(&[0; 32])?;
+        }
+        written
     }
 
     /// The stretch that begins at `from` and is at most `bytes` long: a hole
@@ -162,18 +243,30 @@ impl Content {
         Sync(self.stores.file())
     }
 
-    /// A member of an array fails: its bytes are gone.
+    /// A member of an array fails: its bytes are gone. In a mirror of stripe
+    /// sets its whole set is out of service.
     pub fn fail(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
-        let (array, stores) = self.array(array)?;
-        array.fail(stores, member)
+        let members = self.array(array)?.0.with(member)?;
+        self.array(array)?.0.fail(members);
+        self.drop_bytes(array, members)
     }
 
     /// An empty drive in the place of a member, to be rebuilt by
     /// [`Content::rebuilt`]; a member that was well fails by that.
     /// [`Trouble::LostData`] where nothing can be rebuilt.
     pub fn replace(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
+        let members = self.array(array)?.0.with(member)?;
+        self.array(array)?.0.replace(members)?;
+        self.drop_bytes(array, members)
+    }
+
+    /// Says first that they are gone, so that they are never taken as good.
+    fn drop_bytes(&mut self, array: usize, members: Members) -> Result<(), Trouble> {
+        // the last write is done: no row is torn by it
+        self.note(&[0; 32])?;
+        self.keep()?;
         let (array, stores) = self.array(array)?;
-        array.replace(stores, member)
+        array.clear(stores, members)
     }
 
     /// Rebuilds the members that were replaced up to a block (of 512 bytes) of
@@ -181,14 +274,18 @@ impl Content {
     /// where the number is smaller than before. After an error (a full disk,
     /// lost data) it stands where it came to.
     pub fn rebuilt(&mut self, array: usize, good_below: u64) -> Result<(), Trouble> {
-        let (array, stores) = self.array(array)?;
-        array.rebuilt(stores, good_below)
+        let (content, stores) = self.array(array)?;
+        let rebuilt = content.rebuilt(stores, good_below);
+        self.keep()?;
+        rebuilt
     }
 
     /// Rebuilds what is left; the members are well then.
     pub fn finish_rebuild(&mut self, array: usize) -> Result<(), Trouble> {
-        let (array, stores) = self.array(array)?;
-        array.finish_rebuild(stores)
+        let (content, stores) = self.array(array)?;
+        let rebuilt = content.finish_rebuild(stores);
+        self.keep()?;
+        rebuilt
     }
 
     /// Members of an array whose bytes are not all there, and those of them
@@ -219,6 +316,12 @@ impl Content {
             to => Err(Trouble::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: all }),
         }
     }
+}
+
+/// Whether a text can be what a backing file says of arrays of these sets;
+/// what is wrong with it where not.
+pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
+    Ledger::read(text, &sets.iter().map(Shape::of).collect::<Vec<_>>()).map(|_| ())
 }
 
 fn bytes_of(system: &System, drive: u32) -> u64 {

@@ -25,16 +25,16 @@ pub enum ContentError {
         /// The array that comes second.
         array: String,
     },
-    /// A member that is to have failed, and cannot.
-    #[error("array `{array}`: a member that has failed: {why}")]
-    Failed {
+    /// An array that cannot be brought to where it should begin.
+    #[error("array `{array}`: {why}")]
+    Begin {
         /// What the array is called.
         array: String,
         /// What is wrong.
         why: Trouble,
     },
     /// More than can be addressed.
-    #[error("the drives hold more bytes in all than a file can have (2^63)")]
+    #[error("the drives hold more bytes in all than a file can have (2^62)")]
     TooLarge,
     /// No memory for the tables of the pages.
     #[error("no memory for the tables of {0} bytes of drives")]
@@ -52,6 +52,14 @@ pub enum ContentError {
     /// A backing file that another server has open.
     #[error("{}: another virtual disk has it open", .0.display())]
     InUse(PathBuf),
+    /// A backing file with other arrays.
+    #[error("{}: {what}; it belongs to another system: name another file, or remove it to begin anew", path.display())]
+    OtherArrays {
+        /// The file.
+        path: PathBuf,
+        /// How they differ.
+        what: String,
+    },
     /// A backing file of another size.
     #[error(
         "{}: it holds {found} bytes, where these drives take {wanted}; it belongs to another system: \

@@ -106,32 +106,46 @@ impl ArrayContent {
         // behind `done` the old bytes are still on the copy that failed; before, on the next
         let old_after = pieces.iter().find(|(copy, _)| *copy == failed).map(|(_, piece)| *piece);
         let old_before = pieces.iter().find(|(copy, _)| *copy > failed).map(|(_, piece)| *piece);
-        let mut data = Vec::new();
         for (old, from, to) in [(old_before, 0, done), (old_after, done, bytes)] {
-            let Some(old) = old else { continue };
-            let mut at = from;
-            while at < to {
-                let now = (to - at).min(CHUNK);
-                data.resize(now as usize, 0);
-                let read = stores.read(self.drives[usize::from(old.member)], old.from + at, &mut data);
-                for (_, piece) in pieces.iter().filter(|(copy, _)| read.is_ok() && *copy <= failed) {
-                    let again = stores.write(self.drives[usize::from(piece.member)], piece.from + at, &data);
-                    // nothing more can be done: reads go to the first copy as before
-                    drop(again);
-                }
-                at += now;
+            let others = pieces.iter().filter(|(copy, _)| *copy <= failed).map(|(_, piece)| *piece);
+            if let Some(old) = old {
+                self.spread(stores, old, &others.collect::<Vec<_>>(), from, to);
             }
         }
     }
 
-    /// Makes all copies in a range what the last one is.
-    fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
-        let (mut at, last) = (from, self.array.copies() - 1);
-        while let Ok(piece) = self.piece(at, end - at)
-            && at < end
-        {
-            self.agree(stores, at, piece.bytes, last, 0);
-            at += piece.bytes;
+    /// Makes all copies in a range what the last good one is.
+    pub(super) fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
+        let mut at = from;
+        while at < end {
+            let Ok(Piece { bytes, .. }) = self.piece(at, end - at) else { return };
+            let copies = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
+            let whole = |piece: &Piece| self.good_up_to(*piece) == bytes;
+            let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(whole);
+            parts.into_iter().for_each(|piece| self.distrust(piece));
+            if let Some(last) = pieces.pop() {
+                self.spread(stores, last, &pieces, 0, bytes);
+            }
+            at += bytes;
+        }
+    }
+
+    /// Copies bytes `from` to `to` of one piece to the others.
+    fn spread(&self, stores: &mut Stores, old: Piece, others: &[Piece], from: u64, to: u64) {
+        let drive = |piece: &Piece| self.drives[usize::from(piece.member)];
+        let (mut at, mut data) = (from, Vec::new());
+        while at < to {
+            let Ok(extent) = stores.extent(drive(&old), old.from + at, to - at) else { return };
+            let bytes = if extent.hole { extent.bytes } else { extent.bytes.min(CHUNK) };
+            data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
+            let read = stores.read(drive(&old), old.from + at, &mut data);
+            for piece in others.iter().filter(|_| read.is_ok()) {
+                let source = if extent.hole { Source::Zeros(bytes) } else { Source::Data(&data) };
+                let again = put(stores, drive(piece), piece.from + at, source);
+                // where that fails nothing more can be done: reads go to the first copy as before
+                drop(again);
+            }
+            at += bytes;
         }
     }
 

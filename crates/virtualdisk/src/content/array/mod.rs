@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use diskwright_simulator::array::{Array, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
 
+use super::ledger::MemberStates;
 use super::store::{Extent, Stores};
 use super::trouble::Trouble;
 use row::Scratch;
@@ -125,6 +126,33 @@ impl ArrayContent {
         }
         let positions = (0u16..).zip(&self.good);
         positions.filter(|(_, good)| **good < to).map(|(member, _)| member).collect()
+    }
+
+    /// Its members' state, to be kept.
+    pub fn states(&self) -> MemberStates {
+        let lost = self.failed().iter().map(|member| (member, self.good[usize::from(member)])).collect();
+        let torn = self.torn.rows.iter().copied().collect();
+        let (rebuilding, all_torn) = (self.rebuilding.iter().collect(), self.torn.all);
+        MemberStates { lost, rebuilding, torn, all_torn }.bounded()
+    }
+
+    /// Takes a state that was kept.
+    pub fn set_states(&mut self, states: &MemberStates) {
+        // what is rebuilt of a parity level is good by whole rows
+        let step = if self.array.parities() > 0 { self.unit() } else { BLOCK_BYTES };
+        for (member, good) in &states.lost {
+            if let Some(at) = self.good.get_mut(usize::from(*member)) {
+                *at = good - good % step;
+            }
+        }
+        self.rebuilding = states.rebuilding.iter().copied().collect();
+        self.well = states.lost.is_empty();
+        self.torn = Torn { rows: states.torn.iter().copied().collect(), all: states.all_torn };
+    }
+
+    /// All members hold what they should.
+    pub fn is_well(&self) -> bool {
+        self.well
     }
 
     /// Members whose data is lost, at least in part.

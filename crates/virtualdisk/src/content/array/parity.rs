@@ -128,7 +128,7 @@ impl ArrayContent {
     }
 
     /// Makes the parity of a torn row right, where all its data are there.
-    fn mend(&mut self, stores: &mut Stores, row: u64, lost: Members) -> Result<(), Trouble> {
+    pub(super) fn mend(&mut self, stores: &mut Stores, row: u64, lost: Members) -> Result<(), Trouble> {
         let unit = self.unit();
         let mut from = 0;
         while from < unit {

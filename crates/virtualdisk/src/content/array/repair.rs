@@ -1,5 +1,7 @@
 //! Members fail, are replaced, and are rebuilt; all is compared.
 
+use std::ops::Range;
+
 use diskwright_simulator::array::{Members, Place};
 use diskwright_simulator::io::BLOCK_BYTES;
 
@@ -8,31 +10,34 @@ use crate::content::store::{Extent, Stores};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
-    /// A member fails: what lay on it is gone. In a mirror of stripe sets its
-    /// whole set is out of service.
-    pub fn fail(&mut self, stores: &mut Stores, member: u16) -> Result<(), Trouble> {
-        if member >= self.array.members() {
-            return Err(Trouble::NoSuchMember);
+    /// The members that go with one: in a mirror of stripe sets all of its set.
+    pub fn with(&self, member: u16) -> Result<Members, Trouble> {
+        match member < self.array.members() {
+            true => Ok(self.array.out_of_service(Members::NONE.with(member))),
+            false => Err(Trouble::NoSuchMember),
         }
-        let out = self.array.out_of_service(Members::NONE.with(member));
-        self.rebuilding = self.rebuilding.less(out);
-        self.well = false;
-        out.iter().for_each(|member| self.good[usize::from(member)] = 0);
-        out.iter().try_for_each(|m| stores.zero(self.drives[usize::from(m)], 0, self.sizes[usize::from(m)]))
     }
 
-    /// An empty drive in the place of a member, to be rebuilt; one that was
-    /// well fails by that.
-    pub fn replace(&mut self, stores: &mut Stores, member: u16) -> Result<(), Trouble> {
-        if member >= self.array.members() {
-            return Err(Trouble::NoSuchMember);
-        }
-        let out = self.array.out_of_service(Members::NONE.with(member));
-        if !self.array.survives(out.iter().fold(self.failed(), Members::with)) {
+    /// These fail: nothing on them is good.
+    pub fn fail(&mut self, members: Members) {
+        self.rebuilding = self.rebuilding.less(members);
+        self.well &= members.is_empty();
+        members.iter().for_each(|member| self.good[usize::from(member)] = 0);
+    }
+
+    /// Drops what lies on these.
+    pub fn clear(&self, stores: &mut Stores, members: Members) -> Result<(), Trouble> {
+        let all = |member: u16| (self.drives[usize::from(member)], self.sizes[usize::from(member)]);
+        members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes))
+    }
+
+    /// Empty drives in the place of these, to be rebuilt, if that can be.
+    pub fn replace(&mut self, members: Members) -> Result<(), Trouble> {
+        if !self.array.survives(members.iter().fold(self.failed(), Members::with)) {
             return Err(Trouble::LostData);
         }
-        self.fail(stores, member)?;
-        self.rebuilding = out.iter().fold(self.rebuilding, Members::with);
+        self.fail(members);
+        self.rebuilding = members.iter().fold(self.rebuilding, Members::with);
         Ok(())
     }
 
@@ -134,6 +139,32 @@ impl ArrayContent {
         let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(at, bytes, copy).ok());
         let good = |piece: Piece| Piece { bytes: self.good_up_to(piece), ..piece };
         pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
+    }
+
+    /// Makes copies and parity agree where a write was under way when its
+    /// server ended; rows with lost data become torn.
+    pub fn settle(&mut self, stores: &mut Stores, bytes: Range<u64>) -> Result<(), Trouble> {
+        let end = bytes.end.min(self.bytes());
+        if bytes.start >= end {
+            return Ok(());
+        }
+        if self.array.parities() == 0 {
+            self.agree_all(stores, bytes.start, end);
+            return Ok(());
+        }
+        let row_bytes = self.array.row_blocks() * BLOCK_BYTES;
+        for row in bytes.start / row_bytes..end.div_ceil(row_bytes) {
+            let lost = self.unreadable((row + 1) * self.unit());
+            let unit = self.unit();
+            if self.stretch(row, 0, unit, lost).0.is_hole(stores, unit)? == unit {
+                continue;
+            }
+            match self.mend(stores, row, lost) {
+                Err(Trouble::Torn(row)) => self.torn.add(row),
+                other => other?,
+            }
+        }
+        Ok(())
     }
 
     /// Compares everything that is good: parities with what the data say,

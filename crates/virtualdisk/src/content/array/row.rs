@@ -86,7 +86,7 @@ impl Stretch<'_> {
     }
 
     /// Parities that are well.
-    fn parities(&self) -> impl Iterator<Item = u16> + '_ {
+    fn parities(&self) -> impl Iterator<Item = u16> + Clone + '_ {
         (0..self.array.parities()).filter(|j| self.lost.is_empty() || !self.lost.contains(self.parity(*j)))
     }
 
@@ -209,6 +209,12 @@ impl Stretch<'_> {
                 self.gather(stores, scratch).map_err(sound)?;
             }
             self.reconstruct(stores, scratch, cover, degraded).map_err(sound)?;
+        }
+        // memory that is full refuses now: what is zero has no room yet, which undoing may need
+        let units = (cover.first..=cover.last).filter(|d| !self.data_lost(*d)).map(|d| self.data(d));
+        let members = units.chain(self.parities().map(|j| self.parity(j)));
+        if !stores.has_room(members.map(|member| self.drive(member)), self.at(), self.len as u64) {
+            return Err(sound(Trouble::NoSpace));
         }
         let mut written = [0; MOST];
         let put = self.put_all(stores, scratch, cover, &mut written);

@@ -22,12 +22,15 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 pub(in crate::content) struct InFile {
     file: Arc<File>,
     starts: Vec<u64>,
+    /// Where the ledger begins.
+    end: u64,
     /// Whether holes can be made, as far as is known.
     punches: bool,
 }
 
-/// Where each drive begins, and the end of the last one.
-fn starts(bytes: &[u64]) -> Result<(Vec<u64>, u64), ContentError> {
+/// Where each drive begins, and where all of them end: where so many bytes
+/// of a ledger begin.
+fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
     let (mut starts, mut end) = (Vec::new(), 0u64);
     for bytes in bytes {
         let start = end.next_multiple_of(ALIGN);
@@ -35,13 +38,22 @@ fn starts(bytes: &[u64]) -> Result<(Vec<u64>, u64), ContentError> {
         let fits = start.checked_add(*bytes).filter(|end| *end <= i64::MAX as u64 - ALIGN);
         end = fits.ok_or(ContentError::TooLarge)?;
     }
+    if ledger > 0 {
+        end = end.next_multiple_of(ALIGN);
+    }
+    // half of what can be addressed is enough, and no sum overflows
+    if end > i64::MAX as u64 / 2 || ledger > i64::MAX as u64 / 2 {
+        return Err(ContentError::TooLarge);
+    }
     Ok((starts, end))
 }
 
 impl InFile {
-    /// Opens the file, or makes it, for drives of so many bytes.
-    pub fn open(path: &Path, bytes: &[u64]) -> Result<InFile, ContentError> {
-        let (starts, end) = starts(bytes)?;
+    /// Opens the file, or makes it, for drives of so many bytes and a ledger
+    /// behind them. Says whether something was in it before.
+    pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(InFile, bool), ContentError> {
+        let (starts, end) = starts(bytes, ledger)?;
+        let all = end + ledger;
         let error = |what| move |why| ContentError::File { path: path.to_owned(), what, why };
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = options.map_err(error("cannot be opened"))?;
@@ -56,15 +68,25 @@ impl InFile {
         }
         let found = metadata.len();
         if found == 0 {
-            file.set_len(end).map_err(error("cannot be made as long as the drives"))?;
-        } else if found != end {
-            return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: end });
+            file.set_len(all).map_err(error("cannot be made as long as the drives"))?;
+        } else if found != all {
+            return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
         }
-        Ok(InFile { file: Arc::new(file), starts, punches: true })
+        Ok((InFile { file: Arc::new(file), starts, end, punches: true }, found > 0))
     }
 
     pub fn handle(&self) -> Arc<File> {
         Arc::clone(&self.file)
+    }
+
+    /// Reads from the ledger.
+    pub fn read_ledger(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, self.end + from)
+    }
+
+    /// Writes into the ledger.
+    pub fn write_ledger(&self, from: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, self.end + from)
     }
 
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), Trouble> {

@@ -55,6 +55,31 @@ impl Memory {
         self.used
     }
 
+    /// Bytes that may still be taken.
+    pub fn left(&self) -> u64 {
+        self.most - self.used
+    }
+
+    /// What writing a stretch takes at most.
+    pub fn most_cost(bytes: u64) -> u64 {
+        (bytes / PAGE as u64 + 2) * PAGE as u64 + (bytes / (PAGE * LEAF_PAGES) as u64 + 2) * LEAF_COST
+    }
+
+    /// What writing a stretch takes, if there are no zeros in it.
+    pub fn cost(&self, drive: usize, from: u64, bytes: u64) -> u64 {
+        let (mut at, mut cost) = (from, 0);
+        let mut last = None;
+        while at < from + bytes {
+            let (leaf, page, skip) = place(at);
+            let table = self.drives[drive][leaf].as_ref();
+            cost += if table.is_none() && last != Some(leaf) { LEAF_COST } else { 0 };
+            cost += if table.is_none_or(|t| t.pages[page].is_none()) { PAGE as u64 } else { 0 };
+            last = Some(leaf);
+            at += (PAGE - skip) as u64;
+        }
+        cost
+    }
+
     #[inline]
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
         let (mut at, mut left) = (from, into);

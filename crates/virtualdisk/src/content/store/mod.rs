@@ -65,6 +65,14 @@ impl Stores {
         }
     }
 
+    /// Whether there is room to write these stretches, of `bytes` on each drive.
+    /// A file tells only when it is written.
+    pub fn has_room(&self, drives: impl Iterator<Item = usize> + Clone, from: u64, bytes: u64) -> bool {
+        let Stores::Memory(memory) = self else { return true };
+        let most = Memory::most_cost(bytes).saturating_mul(drives.clone().count() as u64);
+        most <= memory.left() || drives.map(|drive| memory.cost(drive, from, bytes)).sum::<u64>() <= memory.left()
+    }
+
     /// Bytes of memory taken; `None` for a file.
     pub fn memory_bytes(&self) -> Option<u64> {
         match self {

@@ -1,0 +1,154 @@
+//! What content costs a request, and how fast parity is computed.
+//!
+//!     cargo bench -p diskwright-virtualdisk --bench content
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
+//! to see that it works; then the numbers mean nothing. Each line is the least
+//! of several rounds: what else the machine does only adds. The first line is
+//! what moving the same bytes costs at least: random 4 KB of as much memory.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use diskwright_base::Dice;
+use diskwright_simulator::array::Level;
+use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::{Drives, Set, System, Target};
+use diskwright_virtualdisk::content::{Backing, Content, galois};
+
+const SIZE: usize = 4096;
+
+struct Scale {
+    rounds: usize,
+    requests: usize,
+    /// Bytes of the content that requests go to.
+    bytes: u64,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let scale = match tiny {
+        true => Scale { rounds: 1, requests: 100, bytes: 4 << 20 },
+        false => Scale { rounds: 7, requests: 200_000, bytes: 512 << 20 },
+    };
+    println!("# {} rounds of {} requests on {} bytes (goal: about 1 us)", scale.rounds, scale.requests, scale.bytes);
+    println!("{:<44} {:>10} {:>10} {:>10}", "random 4 KB", "ns read", "ns write", "ns first");
+    copy(&scale);
+    let file = std::env::temp_dir().join(format!("diskwright-content-bench-{}.img", std::process::id()));
+    let single = (Level::Linear, 1, None);
+    line("one drive, memory", &scale, single, None);
+    line("one drive, file", &scale, single, Some(&file));
+    for (name, level, failed) in [
+        ("RAID 10 of 8, memory", Level::Raid10, None),
+        ("RAID 5 of 8, memory", Level::Raid5, None),
+        ("RAID 5 of 8, one failed, memory", Level::Raid5, Some(3)),
+        ("RAID 6 of 8, memory", Level::Raid6, None),
+        ("RAID 7 of 8, memory", Level::Raid7, None),
+    ] {
+        line(name, &scale, (level, 8, failed), None);
+    }
+    line("RAID 5 of 8, file", &scale, (Level::Raid5, 8, None), Some(&file));
+    rates(&scale);
+}
+
+fn system(level: Level, members: u32, scale: &Scale) -> System {
+    let spec = PlainSpec {
+        name: "plain".to_owned(),
+        blocks: scale.bytes / 512,
+        servers: 1,
+        service: Spread::Constant(0),
+        bytes_per_s: f64::INFINITY,
+    };
+    let mut system = System::new("bench");
+    system.drives.push(Drives::new("disk", members, Device::Plain(Arc::new(spec))));
+    if members > 1 {
+        system.arrays.push(Set::new("array", level, (0..members).collect()));
+    }
+    system
+}
+
+/// The least time of a request over all rounds, ns.
+fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
+    let mut best = f64::MAX;
+    for round in 0..scale.rounds {
+        let mut dice = Dice::new(1, round as u64);
+        let start = Instant::now();
+        for _ in 0..scale.requests {
+            request(dice.below(scale.bytes / SIZE as u64) * SIZE as u64);
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / scale.requests as f64);
+    }
+    best
+}
+
+fn copy(scale: &Scale) {
+    let mut memory = vec![1u8; scale.bytes as usize];
+    let mut buffer = [2u8; SIZE];
+    let read = least(scale, |at| {
+        buffer.copy_from_slice(&memory[at as usize..at as usize + SIZE]);
+        black_box(&mut buffer);
+    });
+    let write = least(scale, |at| {
+        memory[at as usize..at as usize + SIZE].copy_from_slice(black_box(&buffer));
+    });
+    println!("{:<44} {read:>10.0} {write:>10.0} {:>10}", "copying alone", "");
+}
+
+fn line(name: &str, scale: &Scale, (level, members, failed): (Level, u32, Option<u16>), file: Option<&PathBuf>) {
+    let backing = match file {
+        Some(path) => Backing::File(path.clone()),
+        None => Backing::Memory { most_bytes: None },
+    };
+    let mut content = Content::new(&system(level, members, scale), &backing).expect("content");
+    let target = if members > 1 { Target::Array(0) } else { Target::Drive(0) };
+    if let Some(member) = failed {
+        content.fail(0, member).expect("a member");
+    }
+    let mut buffer: Vec<u8> = (0..SIZE).map(|i| i as u8 | 1).collect();
+    let start = Instant::now();
+    for at in (0..scale.bytes).step_by(SIZE) {
+        content.write(target, at, &buffer).expect("room");
+    }
+    let first = start.elapsed().as_nanos() as f64 / (scale.bytes / SIZE as u64) as f64;
+    let read = least(scale, |at| content.read(target, at, black_box(&mut buffer)).expect("bytes"));
+    let write = least(scale, |at| content.write(target, at, black_box(&buffer)).expect("room"));
+    println!("{name:<44} {read:>10.0} {write:>10.0} {first:>10.0}");
+    if let Some(path) = file {
+        std::fs::remove_file(path).expect("the file is ours");
+    }
+}
+
+/// Bytes a second that go through each computation, in cache and beyond it.
+fn rates(scale: &Scale) {
+    println!("{:<44} {:>10} {:>10}", "GB/s", "in 64 KB", "in 64 MB");
+    let kinds: [(&str, fn(&mut [u8], &[u8])); 6] = [
+        ("copying", |to, from| to.copy_from_slice(from)),
+        ("P: XOR", |to, from| galois::step(0, to, from)),
+        ("Q: doubling and XOR", |to, from| galois::step(1, to, from)),
+        ("R: doubling twice and XOR", |to, from| galois::step(2, to, from)),
+        ("times 2^3 and XOR", |to, from| galois::add_times(to, 8, from)),
+        ("times any and XOR", |to, from| galois::add_times(to, 0xe9, from)),
+    ];
+    for (name, kind) in kinds {
+        let [near, far] = [1 << 16, 1 << 26].map(|len: usize| {
+            let len = len.min(scale.bytes as usize);
+            let (mut to, from) = (vec![1u8; len], vec![2u8; len]);
+            let times = (scale.bytes as usize / len).max(1);
+            let mut best = f64::MAX;
+            for _ in 0..scale.rounds {
+                let start = Instant::now();
+                (0..times).for_each(|_| kind(black_box(&mut to), black_box(&from)));
+                best = best.min(start.elapsed().as_secs_f64());
+            }
+            (len * times) as f64 / best / 1e9
+        });
+        println!("{name:<44} {near:>10.1} {far:>10.1}");
+    }
+}

@@ -1,0 +1,242 @@
+//! What a backing file says of its arrays, behind the drives: their geometry,
+//! their members' state, and what was being written last. A file of single
+//! drives has none: it is a plain image.
+//!
+//! A server that was killed leaves at most one write half done (one is made
+//! after another). What it was is noted before; the next server makes copies
+//! and parity agree there again, or where members are lost takes the rows as
+//! torn. A crash of the whole machine is more than that: what the kernel had
+//! not written yet is lost as on any disk without a flush.
+
+use std::ops::Range;
+
+use diskwright_simulator::array::{Layout, Level};
+use diskwright_simulator::system::Set;
+use serde::{Deserialize, Serialize};
+
+const SCHEMA: &str = "diskwright.content/1";
+
+/// Bytes of the note of the last write, before the rest.
+pub(super) const NOTE_BYTES: u64 = 4096;
+
+const NOTE_MAGIC: u64 = u64::from_le_bytes(*b"dwrnote1");
+
+/// Torn rows that are kept from one server to the next, for each array.
+const MOST_TORN: usize = 512;
+
+/// Room for an array and for each of its members, bytes.
+const ARRAY_ROOM: u64 = 16 << 10;
+const MEMBER_ROOM: u64 = 64;
+
+/// All arrays of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ledger {
+    schema: String,
+    pub arrays: Vec<Entry>,
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    pub shape: Shape,
+    pub state: MemberStates,
+}
+
+/// What must be the same for the bytes to mean the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Shape {
+    name: String,
+    level: String,
+    layout: Option<String>,
+    copies: Option<u16>,
+    unit_blocks: u64,
+    member_blocks: Option<u64>,
+    members: Vec<u32>,
+}
+
+/// What goes on with its members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemberStates {
+    /// Members that are not well, and how many of their bytes are good.
+    pub lost: Vec<(u16, u64)>,
+    /// Those of them that are being rebuilt.
+    pub rebuilding: Vec<u16>,
+    /// Rows whose parity is not known to be right.
+    pub torn: Vec<u64>,
+    /// All of them.
+    pub all_torn: bool,
+}
+
+impl MemberStates {
+    /// With as many torn rows as there is room for; all, where there are more.
+    pub fn bounded(mut self) -> MemberStates {
+        if self.torn.len() > MOST_TORN {
+            self.torn.clear();
+            self.all_torn = true;
+        }
+        self
+    }
+
+    /// Whether these members can be.
+    fn fits(&self, members: usize) -> bool {
+        let lost = |member: &u16| self.lost.iter().any(|(m, _)| m == member);
+        self.lost.len() <= members
+            && self.lost.iter().all(|(m, _)| usize::from(*m) < members)
+            && self.rebuilding.iter().all(lost)
+            && self.torn.len() <= MOST_TORN
+    }
+}
+
+impl Shape {
+    pub fn of(set: &Set) -> Shape {
+        let level: Level = set.level;
+        Shape {
+            // as long as there is room for
+            name: set.name.chars().take(256).collect(),
+            level: level.info().id.clone(),
+            layout: set.layout.map(Layout::name).map(str::to_owned),
+            copies: set.copies,
+            unit_blocks: set.unit_blocks,
+            member_blocks: set.member_blocks,
+            members: set.members.clone(),
+        }
+    }
+}
+
+impl Ledger {
+    pub fn new(arrays: Vec<Entry>) -> Ledger {
+        Ledger { schema: SCHEMA.to_owned(), arrays }
+    }
+
+    /// Bytes that it takes for these sets, with the note; none without sets.
+    pub fn room(sets: &[Set]) -> u64 {
+        if sets.is_empty() {
+            return 0;
+        }
+        let room = |set: &Set| ARRAY_ROOM + MEMBER_ROOM * set.members.len() as u64;
+        NOTE_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
+    }
+
+    /// As text of so many bytes. `None` where they do not suffice.
+    pub fn text(&self, bytes: u64) -> Option<Vec<u8>> {
+        let mut text = serde_json::to_vec(self).ok()?;
+        let room = usize::try_from(bytes).ok().filter(|room| text.len() < *room)?;
+        text.resize(room, b'\n');
+        Some(text)
+    }
+
+    /// What a file's text says, held against the arrays that there are to be.
+    pub fn read(text: &[u8], wanted: &[Shape]) -> Result<Ledger, String> {
+        let ledger: Ledger = serde_json::from_slice(text).map_err(|e| format!("what it says of its arrays: {e}"))?;
+        if ledger.schema != SCHEMA {
+            return Err(format!("its arrays are written as `{}`, not {SCHEMA}", ledger.schema));
+        }
+        if ledger.arrays.len() != wanted.len() {
+            return Err(format!("it holds {} arrays, not {}", ledger.arrays.len(), wanted.len()));
+        }
+        for (entry, wanted) in ledger.arrays.iter().zip(wanted) {
+            if entry.shape != *wanted {
+                let (found, wanted) = (entry.shape.describe(), wanted.describe());
+                return Err(format!("it holds {found}, not {wanted}"));
+            }
+            if !entry.state.fits(wanted.members.len()) {
+                return Err(format!("it says of array `{}` what cannot be", wanted.name));
+            }
+        }
+        Ok(ledger)
+    }
+}
+
+impl Shape {
+    fn describe(&self) -> String {
+        let Shape { name, level, unit_blocks, members, .. } = self;
+        let layout = self.layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
+        let copies = self.copies.map(|copies| format!(", {copies} copies")).unwrap_or_default();
+        let blocks = self.member_blocks.map(|blocks| format!(", {blocks} blocks of each")).unwrap_or_default();
+        let unit = format!("units of {unit_blocks} blocks{copies}{blocks}");
+        format!("array `{name}` ({level}{layout} of drives {members:?}, {unit})")
+    }
+}
+
+/// A note that these bytes of an array are being written.
+pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
+    let mut note = [0; 32];
+    let words = [NOTE_MAGIC, array as u64, bytes.start, bytes.end];
+    for (at, word) in note.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *at = word.to_le_bytes();
+    }
+    note
+}
+
+/// What a note says; `None` where there is none.
+pub(super) fn noted(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
+    let words = note.as_chunks::<8>().0;
+    let [magic, array, from, to] = [0, 1, 2, 3].map(|at| words.get(at).map_or(0, |word| u64::from_le_bytes(*word)));
+    (magic == NOTE_MAGIC && from < to).then_some((usize::try_from(array).ok()?, from..to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape::of(&Set::new("data", Level::Raid5, vec![0, 1, 2]))
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let state =
+            MemberStates { lost: vec![(1, 512)], rebuilding: vec![1], torn: vec![7], ..MemberStates::default() };
+        let ledger = Ledger::new(vec![Entry { shape: shape(), state }]);
+        let text = ledger.text(8192).expect("room");
+        assert_eq!(text.len(), 8192);
+        assert_eq!(Ledger::read(&text, &[shape()]), Ok(ledger.clone()));
+        assert!(ledger.text(20).is_none());
+        let note = note(3, 10..20);
+        assert_eq!(noted(&note), Some((3, 10..20)));
+        assert_eq!(noted(&[0; 32]), None);
+    }
+
+    #[test]
+    fn the_fullest_has_room() {
+        let members: Vec<u32> = (0..128).map(|d| u32::MAX - d).collect();
+        let set = Set { copies: Some(128), member_blocks: Some(u64::MAX), ..Set::new("x", Level::Raid10, members) };
+        let set = Set { name: "\u{7f}".repeat(256), ..set };
+        let state = MemberStates {
+            lost: (0..128).map(|m| (m, u64::MAX - 1)).collect(),
+            rebuilding: (0..128).collect(),
+            torn: vec![u64::MAX; MOST_TORN],
+            all_torn: false,
+        };
+        let ledger = Ledger::new(vec![Entry { shape: Shape::of(&set), state }]);
+        assert!(ledger.text(Ledger::room(&[set]) - NOTE_BYTES).is_some());
+        assert_eq!(Ledger::room(&[]), 0);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        let text = |ledger: &Ledger| serde_json::to_string(ledger).expect("text");
+        let good = Ledger::new(vec![Entry { shape: shape(), state: MemberStates::default() }]);
+        let good = text(&good);
+        let cases = [
+            (String::new(), "what it says of its arrays: EOF"),
+            ("\0\0\0".to_owned(), "what it says of its arrays: expected value"),
+            (good.replace("content/1", "content/9"), "not diskwright.content/1"),
+            (good.replace("\"raid5\"", "\"raid6\""), "it holds array `data` (raid6 of drives [0, 1, 2], units of"),
+            (good.replace("[0,1,2]", "[0,1,3]"), "[0, 1, 3]"),
+            (good.replace("\"lost\":[]", "\"lost\":[[3,0]]"), "what cannot be"),
+            (good.replace("\"rebuilding\":[]", "\"rebuilding\":[0]"), "what cannot be"),
+            (good.replace("\"lost\":[]", "\"lost\":[[-1,0]]"), "invalid value"),
+            (good.replace("\"arrays\":[", "\"arrays\":[],\"more\":["), "unknown field"),
+        ];
+        for (text, wanted) in cases {
+            let error = Ledger::read(text.as_bytes(), &[shape()]).expect_err(&text);
+            assert!(error.contains(wanted), "{error} / {wanted}");
+        }
+        assert!(Ledger::read(good.as_bytes(), &[]).expect_err("none").contains("it holds 1 arrays, not 0"));
+    }
+}
