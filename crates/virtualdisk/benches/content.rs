@@ -125,10 +125,13 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (Level, u32, Option
     }
 }
 
+/// Puts bytes into others.
+type Kind = fn(&mut [u8], &[u8]);
+
 /// Bytes a second that go through each computation, in cache and beyond it.
 fn rates(scale: &Scale) {
     println!("{:<44} {:>10} {:>10}", "GB/s", "in 64 KB", "in 64 MB");
-    let kinds: [(&str, fn(&mut [u8], &[u8])); 6] = [
+    let kinds: [(&str, Kind); 6] = [
         ("copying", |to, from| to.copy_from_slice(from)),
         ("P: XOR", |to, from| galois::step(0, to, from)),
         ("Q: doubling and XOR", |to, from| galois::step(1, to, from)),
