@@ -207,3 +207,76 @@ pub fn probe_scripts(data: &[u8]) {
         }
     }
 }
+
+/// Any bytes on both sides of the network block device's protocol; the first
+/// byte chooses the side, and in how large pieces they come.
+pub fn nbd_protocol(data: &[u8]) {
+    let Some((first, data)) = data.split_first() else { return };
+    if first & 1 == 0 { nbd_server(usize::from(first >> 1) + 1, data) } else { nbd_client(data) }
+}
+
+/// A client's bytes: whatever they are, answers stay short, and what may be
+/// done lies within the export.
+fn nbd_server(piece: usize, data: &[u8]) {
+    use diskwright_virtualdisk::nbd::handshake::{Export, Handshake, State};
+    use diskwright_virtualdisk::nbd::{Exports, reply, request, wire::REQUEST_BYTES};
+    let exports = Exports { list: vec![Export::new("a", 1 << 20), Export::new("b", 4096)], default: Some(0) };
+    let (mut output, mut at, mut end) = (Vec::new(), 0, piece.min(data.len()));
+    let mut handshake = Handshake::start(&mut output);
+    let session = loop {
+        let progress = handshake.feed(&exports, &data[at..end], &mut output);
+        at += progress.consumed;
+        assert!(at <= end && output.len() < 512 << 10);
+        output.clear();
+        match progress.state {
+            State::Ready(session) => break session,
+            State::More if end < data.len() => end = (end + piece).min(data.len()),
+            State::More | State::Close(_) => return,
+        }
+    };
+    let export = &exports.list[session.export];
+    while let request::Parsed::Request(request) = request::parse(data.get(at..).unwrap_or_default()) {
+        at += REQUEST_BYTES + request.payload() as usize;
+        match request::check(&request, export, &session) {
+            request::Verdict::Do => assert!(request.offset + u64::from(request.length) <= export.bytes),
+            request::Verdict::Refuse(error, because) => {
+                reply::error(&mut output, &session, request.cookie, error, because);
+            }
+            request::Verdict::Disconnect | request::Verdict::Close(_) => return,
+        }
+        let extents = (1..).map(|n| reply::Extent { bytes: request.offset % 512 + n, allocated: n % 3 == 0 });
+        reply::block_status(&mut output, &request, extents.take(50));
+        assert!(output.len() < 1000);
+        output.clear();
+    }
+}
+
+/// A server's bytes: whatever they are, the client ends.
+fn nbd_client(data: &[u8]) {
+    use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes, list};
+    use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+    struct Server<'a>(&'a [u8]);
+    impl std::io::Read for Server<'_> {
+        fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(to)
+        }
+    }
+    impl std::io::Write for Server<'_> {
+        fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+            Ok(from.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let _ = list(Server(data));
+    let Ok(mut client) = Client::start(Server(data), "a", Wishes::default()) else { return };
+    let status = Ask::Other { command: Command::BlockStatus, offset: 0, length: 4096 };
+    for ask in [Ask::Read { offset: 512, length: 1024 }, Ask::Flush, status, Ask::Read { offset: 0, length: 9 }] {
+        let _ = client.send(ask, CommandFlags(0));
+    }
+    while client.in_flight() > 0 {
+        let Ok(answer) = client.receive() else { return };
+        assert!(answer.data.is_empty() || answer.data.len() == answer.length as usize);
+    }
+}

@@ -237,3 +237,52 @@ fn pcp_archive_takes_anything() {
 fn perfmon_blg_takes_anything() {
     run(targets::perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
 }
+
+#[test]
+fn nbd_protocol_takes_anything() {
+    use diskwright_virtualdisk::nbd::wire::{self, answer, option};
+    let ask = |number: u32, data: &[u8]| {
+        let length = (data.len() as u32).to_be_bytes();
+        [&wire::IHAVEOPT.to_be_bytes()[..], &number.to_be_bytes(), &length, data].concat()
+    };
+    let context = b"\0\0\0\x01a\0\0\0\x01\0\0\0\x0fbase:allocation";
+    let options = [
+        ask(option::LIST, &[]),
+        ask(option::STRUCTURED_REPLY, &[]),
+        ask(option::LIST_META_CONTEXT, context),
+        ask(option::SET_META_CONTEXT, context),
+        ask(option::INFO, b"\0\0\0\x01b\0\x02\0\x03\0\x01"),
+        ask(option::GO, b"\0\0\0\x01a\0\x01\0\x03"),
+    ];
+    let request = |command: u8, offset: u64, length: u32| {
+        let head = [&wire::REQUEST_MAGIC.to_be_bytes()[..], &[0, 0, 0, command], &[1; 8]].concat();
+        [&head[..], &offset.to_be_bytes(), &length.to_be_bytes()].concat()
+    };
+    let requests = [request(0, 512, 512), request(1, 512, 4), vec![7; 4], request(7, 0, 4096), request(3, 0, 0)];
+    let client = |first: u8| [&[first, 0, 0, 0, 3][..], &options.concat(), &requests.concat()].concat();
+
+    let told = |asked: u32, kind: u32, data: &[u8]| {
+        let head = [asked, kind, data.len() as u32].map(u32::to_be_bytes);
+        [&wire::OPTION_REPLY_MAGIC.to_be_bytes()[..], head.as_flattened(), data].concat()
+    };
+    let chunk = |kind: u8, at: u8, data: &[u8]| {
+        let head = [&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes()[..], &[0, 1, 0, kind], &[0, 0, 0, 1, 0, 0, 0, at]];
+        [&head.concat()[..], &(data.len() as u32).to_be_bytes(), data].concat()
+    };
+    let greeting = [&[1][..], &wire::NBDMAGIC.to_be_bytes(), &wire::IHAVEOPT.to_be_bytes(), &[0, 3]].concat();
+    let server = [
+        greeting.clone(),
+        told(option::STRUCTURED_REPLY, answer::ACK, &[]),
+        told(option::SET_META_CONTEXT, answer::META_CONTEXT, b"\0\0\0\x01base:allocation"),
+        told(option::SET_META_CONTEXT, answer::ACK, &[]),
+        told(option::GO, answer::INFO, &[0; 12]),
+        told(option::GO, answer::ACK, &[]),
+        chunk(2, 0, &[&512_u64.to_be_bytes()[..], &1024_u32.to_be_bytes()].concat()),
+        chunk(0, 1, &[]),
+        chunk(5, 2, &[0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 3]),
+        chunk(1, 3, &[0; 17]),
+    ];
+    let exports = told(option::LIST, answer::SERVER, b"\0\0\0\x01a and more");
+    let listing = [greeting, exports, told(option::LIST, answer::ACK, &[])].concat();
+    run(targets::nbd_protocol, &[client(254), client(6), server.concat(), listing]);
+}

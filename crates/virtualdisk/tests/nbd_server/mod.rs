@@ -31,7 +31,7 @@ impl Served {
 
     /// Serves one connection to its end, and says why it ended.
     pub fn serve(&self, mut stream: impl Read + Write) -> std::io::Result<Option<ProtocolError>> {
-        let (mut input, mut output) = (Vec::new(), Vec::new());
+        let (mut input, mut output, mut room) = (Vec::new(), Vec::new(), vec![0; 64 << 10]);
         let mut handshake = Handshake::start(&mut output);
         let mut skip = 0;
         let mut session = None;
@@ -60,10 +60,8 @@ impl Served {
             if waited && !input.is_empty() {
                 continue;
             }
-            let at = input.len();
-            input.resize(at + (64 << 10), 0);
-            let read = stream.read(&mut input[at..])?;
-            input.truncate(at + read);
+            let read = stream.read(&mut room)?;
+            input.extend_from_slice(&room[..read]);
             if read == 0 {
                 return Ok(None);
             }

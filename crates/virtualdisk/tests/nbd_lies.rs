@@ -1,0 +1,239 @@
+//! What our client makes of servers that do not keep to the protocol.
+
+use std::io::{Read, Write};
+
+use diskwright_virtualdisk::nbd::client::{Ask, Client, ClientError, Wishes, list};
+use diskwright_virtualdisk::nbd::wire::{self, Command, CommandFlags, ErrorCode, answer, chunk, option};
+
+/// A server that says what it wants to say and listens to nothing.
+struct Liar<'a>(&'a [u8]);
+
+impl Read for Liar<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(to)
+    }
+}
+
+impl Write for Liar<'_> {
+    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
+        Ok(from.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn greeting() -> Vec<u8> {
+    [&wire::NBDMAGIC.to_be_bytes()[..], &wire::IHAVEOPT.to_be_bytes(), &[0, 3]].concat()
+}
+
+fn reply(asked: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+    let head = [asked, kind, data.len() as u32].map(u32::to_be_bytes);
+    [&wire::OPTION_REPLY_MAGIC.to_be_bytes()[..], head.as_flattened(), data].concat()
+}
+
+fn export() -> Vec<u8> {
+    let size = 65_536_u64.to_be_bytes();
+    reply(option::GO, answer::INFO, &[&[0, 0], &size[..], &[0, 1]].concat())
+}
+
+fn context(id: u8) -> Vec<u8> {
+    let told = [&[0, 0, 0, id][..], wire::ALLOCATION.as_bytes()].concat();
+    reply(option::SET_META_CONTEXT, answer::META_CONTEXT, &told)
+}
+
+/// A whole handshake, with structured replies and context 5 or without both.
+fn agreed(structured: bool) -> Vec<u8> {
+    let kind = if structured { answer::ACK } else { answer::UNSUPPORTED };
+    let mut all = [greeting(), reply(option::STRUCTURED_REPLY, kind, &[])].concat();
+    if structured {
+        all.extend([context(5), reply(option::SET_META_CONTEXT, answer::ACK, &[])].concat());
+    }
+    [all, export(), reply(option::GO, answer::ACK, &[])].concat()
+}
+
+fn start(bytes: &[u8]) -> Result<Client<Liar<'_>>, ClientError> {
+    Client::start(Liar(bytes), "x", Wishes::default())
+}
+
+#[test]
+fn handshakes_that_are_none() {
+    let after = |bytes: Vec<u8>| [greeting(), bytes].concat();
+    let plain = || after(reply(option::STRUCTURED_REPLY, answer::POLICY, &[]));
+    let go = |kind, data: &[u8]| [plain(), reply(option::GO, kind, data)].concat();
+    let sizes = |sizes: [u32; 3]| go(answer::INFO, &[&[0, 3], sizes.map(u32::to_be_bytes).as_flattened()].concat());
+    let old = [&wire::NBDMAGIC.to_be_bytes()[..], &[0, 0, 0x42, 2, 0x81, 0x86, 0x12, 0x53], &[0; 136]].concat();
+    let mut other = reply(option::GO, answer::ACK, &[]);
+    other[0] = 1;
+    let mut long = reply(option::STRUCTURED_REPLY, answer::ACK, &[]);
+    long[16] = 255;
+    let table: [(&str, Vec<u8>, &str); 20] = [
+        ("silence", vec![], "closed the connection while a greeting"),
+        ("half a greeting", greeting()[..9].to_vec(), "closed the connection while a greeting"),
+        ("a shell", b"SSH-2.0-OpenSSH_9.2p1\r\n".to_vec(), "it begins with \"SSH-2.0-\""),
+        ("the old style", old, "old style"),
+        ("no answer", greeting(), "closed the connection while an answer to an option"),
+        ("another magic", after(other), "does not begin as one"),
+        ("an answer to something else", after(reply(option::LIST, answer::ACK, &[])), "does not begin as one"),
+        ("an answer of 4 GiB", after(long), "of 4278190080 bytes"),
+        ("an export, not asked for", after(reply(option::STRUCTURED_REPLY, answer::SERVER, &[])), "neither yes nor no"),
+        ("no size", go(answer::ACK, &[]), "without telling the export's size"),
+        ("a size of three bytes", go(answer::INFO, &[0, 0, 1, 2, 3]), "NBD_INFO_EXPORT of a wrong length"),
+        ("a size and more", go(answer::INFO, &[0; 13]), "NBD_INFO_EXPORT of a wrong length"),
+        ("information about nothing", go(answer::INFO, &[0]), "no information"),
+        ("another kind of answer", go(answer::SERVER, &[0; 12]), "no information"),
+        ("block sizes cut off", go(answer::INFO, &[0, 3, 0, 0]), "NBD_INFO_BLOCK_SIZE of a wrong length"),
+        ("a block of 3", sizes([3, 4096, 65_536]), "block sizes of 3"),
+        ("a block of 128 KiB", sizes([1 << 17, 1 << 17, 1 << 20]), "block sizes of 131072"),
+        ("blocks larger than the largest", sizes([512, 4096, 1024]), "and at most 1024"),
+        ("no such export", go(answer::UNKNOWN, &[]), "no such export (error 0x80000006)"),
+        ("an error of nobody", go(0xffff_ffff, b"full moon"), "full moon"),
+    ];
+    for (name, bytes, wanted) in table {
+        let told = start(&bytes).map(|_| ()).expect_err(name).to_string();
+        assert!(told.contains(wanted), "{name}: {told}");
+    }
+    // answers without end
+    let endless = [greeting(), reply(option::LIST, answer::SERVER, &[0; 4]).repeat(20_000)].concat();
+    assert!(list(Liar(&endless)).expect_err("endless").to_string().contains("more than 10000"));
+    let lying = [greeting(), reply(option::LIST, answer::SERVER, &[255; 4])].concat();
+    assert!(list(Liar(&lying)).expect_err("a lie").to_string().contains("no export"));
+}
+
+#[test]
+fn servers_that_know_less_are_enough() {
+    let unsupported = |option| reply(option, answer::UNSUPPORTED, &[]);
+    let size = [&65_536_u64.to_be_bytes()[..], &[0, 1]].concat();
+    let without_go =
+        [greeting(), unsupported(option::STRUCTURED_REPLY), unsupported(option::GO), size.clone()].concat();
+    let mut oldest = greeting();
+    oldest[17] = 0;
+    let oldest = [oldest, size, vec![0; 124]].concat();
+    for bytes in [agreed(true), agreed(false), without_go, oldest] {
+        let client = start(&bytes).expect("enough");
+        assert_eq!((client.about().bytes, client.about().preferred), (65_536, 4096));
+    }
+}
+
+/// Cookie of a new client's first request.
+const COOKIE: u64 = 1 << 32;
+
+fn simple(error: u32, cookie: u64) -> Vec<u8> {
+    [&wire::SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes()].concat()
+}
+
+fn piece(flags: u16, kind: u16, data: &[u8]) -> Vec<u8> {
+    let head = [flags.to_be_bytes(), kind.to_be_bytes()];
+    let length = (data.len() as u32).to_be_bytes();
+    let magic = wire::STRUCTURED_REPLY_MAGIC.to_be_bytes();
+    [&magic[..], head.as_flattened(), &COOKIE.to_be_bytes(), &length, data].concat()
+}
+
+fn data(flags: u16, offset: u64, bytes: usize) -> Vec<u8> {
+    piece(flags, chunk::OFFSET_DATA, &[&offset.to_be_bytes()[..], &vec![7; bytes]].concat())
+}
+
+fn hole(flags: u16, offset: u64, bytes: u32) -> Vec<u8> {
+    piece(flags, chunk::OFFSET_HOLE, &[&offset.to_be_bytes()[..], &bytes.to_be_bytes()].concat())
+}
+
+/// What a read of 4096 bytes at 8192, or another command there, is told.
+fn told(command: Command, structured: bool, answer: &[u8]) -> Result<Vec<u8>, ClientError> {
+    let bytes = [&agreed(structured), answer].concat();
+    let mut client = start(&bytes).expect("agreed");
+    let (offset, length) = (8192, 4096);
+    let ask = match command {
+        Command::Read => Ask::Read { offset, length },
+        command => Ask::Other { command, offset, length },
+    };
+    let answer = client.once(ask, CommandFlags(0)).map(|answer| answer.data.to_vec());
+    let broken = matches!(answer, Err(ClientError::Lie(_) | ClientError::Closed(_)));
+    assert_eq!(broken, matches!(client.send(Ask::Flush, CommandFlags(0)), Err(ClientError::Over)));
+    answer
+}
+
+#[test]
+fn answers_that_are_none() {
+    let read = |answer: &[u8]| told(Command::Read, true, answer);
+    let status = |answer: &[u8]| told(Command::BlockStatus, true, answer);
+    let cases: [(&str, Result<Vec<u8>, ClientError>, &str); 28] = [
+        ("nothing", read(&[]), "closed the connection while an answer"),
+        ("half an answer", read(&data(1, 8192, 4096)[..99]), "while the data of a read"),
+        ("another magic", read(&[1; 20]), "begins with 0x01010101"),
+        ("to another", read(&simple(5, 1)), "to 0x1, which nobody asked"),
+        ("to an earlier one", read(&simple(5, 0)), "to 0x0, which nobody asked"),
+        ("to one far away", read(&simple(5, u64::MAX)), "which nobody asked"),
+        ("a simple reply", read(&simple(0, COOKIE)), "simple reply to Some(Read)"),
+        ("a simple error", read(&simple(5, COOKIE)), "simple reply to Some(Read)"),
+        ("chunks, not agreed", told(Command::Read, false, &data(1, 8192, 4096)), "not agreed"),
+        ("too little", read(&data(1, 8192, 4095)), "without all of its data"),
+        ("nothing, and done", read(&piece(1, chunk::NONE, &[])), "without all of its data"),
+        ("a hole in the middle", read(&[hole(0, 8192, 9), data(1, 8202, 4086)].concat()), "without all"),
+        ("too much", read(&data(1, 8192, 4097)), "4097 bytes at 8192, which nobody asked"),
+        ("too early", read(&data(1, 8191, 4096)), "at 8191, which nobody asked"),
+        ("at the end of numbers", read(&hole(1, u64::MAX, u32::MAX)), "which nobody asked"),
+        ("twice", read(&[data(0, 9000, 9), hole(1, 8192, 4096)].concat()), "for a second time"),
+        ("no bytes", read(&data(1, 8192, 0)), "a chunk of type 1 with 8 bytes"),
+        ("a hole of nothing", read(&hole(1, 8192, 0)), "0 bytes at 8192"),
+        ("nothing with something", read(&piece(1, chunk::NONE, &[0])), "a chunk of type 0 with 1 bytes"),
+        ("nothing, and not the end", read(&piece(0, chunk::NONE, &[])), "a chunk of type 0 with 0 bytes"),
+        ("a chunk of nobody", read(&piece(1, 99, &[])), "a chunk of type 99"),
+        ("an error too short", read(&piece(1, chunk::ERROR, &[0, 0])), "that tells no error"),
+        ("an error that is none", read(&piece(1, chunk::ERROR, &[0; 6])), "that tells no error"),
+        ("a message too long", read(&piece(1, chunk::ERROR, &[0, 0, 0, 5, 9, 9])), "that tells no error"),
+        ("an error of 1 MiB", read(&piece(1, chunk::ERROR, &vec![0; 1 << 20])), "an error of 1048576 bytes"),
+        ("status of a read", read(&piece(1, chunk::BLOCK_STATUS, &[0; 12])), "block status that nobody asked"),
+        ("another context", status(&piece(1, chunk::BLOCK_STATUS, &[0; 12])), "context 0, which was not selected"),
+        ("an extent of nothing", status(&piece(1, chunk::BLOCK_STATUS, &extents(&[0]))), "an extent of no bytes"),
+    ];
+    for (name, told, wanted) in cases {
+        let told = told.expect_err(name).to_string();
+        assert!(told.contains(wanted), "{name}: {told}");
+    }
+    let nothing = status(&simple(0, COOKIE)).expect_err("no extents").to_string();
+    assert!(nothing.contains("simple reply to Some(BlockStatus)"), "{nothing}");
+}
+
+fn extents(lengths: &[u32]) -> Vec<u8> {
+    let each = lengths.iter().flat_map(|length| [length.to_be_bytes(), 3_u32.to_be_bytes()].concat());
+    5_u32.to_be_bytes().into_iter().chain(each).collect()
+}
+
+#[test]
+fn answers_in_any_order_are_put_together() {
+    let mut wanted = vec![7; 4096];
+    wanted[1000..2000].fill(0);
+    let pieces = [data(0, 11_192, 1096), data(0, 8192, 1000), hole(0, 9192, 1000), data(0, 10_192, 1000)];
+    let whole = [pieces.concat(), piece(1, chunk::NONE, &[])].concat();
+    assert!(told(Command::Read, true, &whole).expect("whole") == wanted);
+    let mut back = pieces.to_vec();
+    back.reverse();
+    let whole = [back.concat(), piece(1, chunk::NONE, &[])].concat();
+    assert!(told(Command::Read, true, &whole).expect("whole") == wanted);
+}
+
+#[test]
+fn errors_arrive_as_they_are() {
+    let message = [&[0, 0, 0, 28, 0, 4][..], b"full"].concat();
+    let offset = [&message[..], &9000_u64.to_be_bytes()].concat();
+    for (kind, bytes) in [(chunk::ERROR, &message), (chunk::ERROR_OFFSET, &offset), (chunk::ERRORS + 99, &message)] {
+        for command in [Command::Read, Command::Trim, Command::BlockStatus] {
+            let error = told(command, true, &piece(1, kind, bytes)).expect_err("an error");
+            assert!(matches!(error, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{error}");
+            assert!(error.to_string().ends_with("of 4096 bytes at 8192: no space left (ENOSPC): full"), "{error}");
+        }
+    }
+    for (code, wanted) in [(5, ErrorCode::Io), (108, ErrorCode::Shutdown), (4711, ErrorCode::Inval)] {
+        let error = told(Command::Read, false, &simple(code, COOKIE)).expect_err("an error");
+        assert!(matches!(error, ClientError::Failed { error, .. } if error == wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_second_answer_does_not_meet_the_next_request() {
+    let bytes = [agreed(false), simple(0, COOKIE), simple(0, COOKIE)].concat();
+    let mut client = start(&bytes).expect("agreed");
+    client.flush().expect("answered");
+    assert!(matches!(client.flush(), Err(ClientError::Lie(_))));
+}
