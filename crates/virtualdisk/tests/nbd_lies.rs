@@ -138,8 +138,10 @@ fn hole(flags: u16, offset: u64, bytes: u32) -> Vec<u8> {
     piece(flags, chunk::OFFSET_HOLE, &[&offset.to_be_bytes()[..], &bytes.to_be_bytes()].concat())
 }
 
+type Told = Result<Vec<u8>, ClientError>;
+
 /// What a read of 4096 bytes at 8192, or another command there, is told.
-fn told(command: Command, structured: bool, answer: &[u8]) -> Result<Vec<u8>, ClientError> {
+fn told(command: Command, structured: bool, answer: &[u8]) -> Told {
     let bytes = [&agreed(structured), answer].concat();
     let mut client = start(&bytes).expect("agreed");
     let (offset, length) = (8192, 4096);
@@ -157,7 +159,7 @@ fn told(command: Command, structured: bool, answer: &[u8]) -> Result<Vec<u8>, Cl
 fn answers_that_are_none() {
     let read = |answer: &[u8]| told(Command::Read, true, answer);
     let status = |answer: &[u8]| told(Command::BlockStatus, true, answer);
-    let cases: [(&str, Result<Vec<u8>, ClientError>, &str); 28] = [
+    let cases: [(&str, Told, &str); 28] = [
         ("nothing", read(&[]), "closed the connection while an answer"),
         ("half an answer", read(&data(1, 8192, 4096)[..99]), "while the data of a read"),
         ("another magic", read(&[1; 20]), "begins with 0x01010101"),
