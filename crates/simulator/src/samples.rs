@@ -12,7 +12,7 @@ use std::sync::Arc;
 use diskwright_base::topology::{Class, Device as Seen, DeviceKind, Level as SeenLevel, Topology};
 use diskwright_base::{Schema, Series, Tick};
 
-use crate::array::{Level, Task};
+use crate::array::Level;
 use crate::device::Device;
 use crate::io::BLOCK_BYTES;
 use crate::run::{ArrayReport, Component, Counts, Kind, Report};
@@ -38,8 +38,6 @@ pub struct Samples {
     other_interrupts_per_s: f64,
     /// Processor time of one of them, ns.
     interrupt: crate::Ns,
-    /// Members of each array that have failed before the beginning.
-    failed: Vec<usize>,
     /// Bytes of a member that each array's background work was through with.
     done: Vec<u64>,
 }
@@ -62,7 +60,6 @@ impl Samples {
             processors: system.host.processors,
             other_interrupts_per_s: system.host.other_interrupts_per_s,
             interrupt: system.host.interrupt,
-            failed: system.arrays.iter().map(|set| set.failed.len()).collect(),
             done: vec![0; system.arrays.len()],
         }
     }
@@ -91,8 +88,8 @@ impl Samples {
         for controller in of(Kind::Controller) {
             row.extend(busiest(report, controller));
         }
-        for ((array, failed), done) in report.arrays.iter().zip(&self.failed).zip(&mut self.done) {
-            row.extend(health(array, *failed, done));
+        for (array, done) in report.arrays.iter().zip(&mut self.done) {
+            row.extend(health(array, done));
         }
         Tick {
             time_ns: self.epoch_ns.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),
@@ -225,10 +222,9 @@ fn busiest(report: &Report, controller: &Component) -> [f64; 2] {
     [busy, per_s(moved as f64, &controller.totals)]
 }
 
-fn health(array: &ArrayReport, failed: usize, done: &mut u64) -> [f64; 5] {
+fn health(array: &ArrayReport, done: &mut u64) -> [f64; 5] {
     let background = array.background.as_ref().filter(|b| b.ended.is_none());
-    let rebuilt = array.background.as_ref().is_some_and(|b| b.task == Task::Rebuild && b.ended.is_some());
-    let missing = if rebuilt { 0 } else { failed };
+    let missing = array.failed as usize;
     let now = array.background.as_ref().map_or(0, |b| b.done_bytes);
     let before = std::mem::replace(done, now).min(now);
     [

@@ -130,6 +130,12 @@ impl Meter {
         self.working += 1;
     }
 
+    /// A server lets a job go that is not done.
+    pub fn stop(&mut self, now: Ns) {
+        self.advance(now);
+        self.working = self.working.saturating_sub(1);
+    }
+
     /// A job that came at `arrived` is done.
     #[inline]
     pub fn complete(&mut self, now: Ns, arrived: Ns) {

@@ -92,6 +92,19 @@ impl Flights {
         }
     }
 
+    /// The writes that were to be sent after the reads are not wanted any more. True where nothing else of the
+    /// request is out: it is done, and its number may be given to another.
+    pub fn drop_after(&mut self, number: u32) -> bool {
+        let Some(flight) = self.slots.get_mut(number as usize) else { return false };
+        flight.writes = flight.writes.saturating_sub(flight.after.len() as u32);
+        flight.after.clear();
+        let done = flight.reads == 0 && flight.writes == 0;
+        if done {
+            self.free.push(number);
+        }
+        done
+    }
+
     /// An I/O of a request is done. A number that is not under way, or an I/O
     /// that is not out, is not believed: [`Progress::Waiting`].
     #[inline]

@@ -33,6 +33,19 @@ impl Pass {
     /// whole stripe units). A rebuild is of all members that are out of
     /// service in the planner's state.
     pub fn new(task: Task, planner: &Planner, step_blocks: u64) -> Pass {
+        let targets = if task == Task::Rebuild { planner.state().failed } else { Members::NONE };
+        let step = Pass::step(planner, step_blocks);
+        Pass { task, targets, next: 0, end: planner.array().member_blocks(), step }
+    }
+
+    /// A rebuild of these members only, from a member block on below which they are good.
+    pub fn of_members(targets: Members, planner: &Planner, step_blocks: u64, from: u64) -> Pass {
+        let end = planner.array().member_blocks();
+        let step = Pass::step(planner, step_blocks);
+        Pass { task: Task::Rebuild, targets, next: from.min(end), end, step }
+    }
+
+    fn step(planner: &Planner, step_blocks: u64) -> u64 {
         let array = planner.array();
         let whole_units = match &array.map {
             Map::Parity(_) => true,
@@ -40,9 +53,7 @@ impl Pass {
             Map::Linear { .. } => false,
         };
         let step = step_blocks.clamp(1, u64::from(u32::MAX >> 1));
-        let step = if whole_units { step.next_multiple_of(array.unit_blocks()) } else { step };
-        let targets = if task == Task::Rebuild { planner.state().failed } else { Members::NONE };
-        Pass { task, targets, next: 0, end: array.member_blocks(), step }
+        if whole_units { step.next_multiple_of(array.unit_blocks()) } else { step }
     }
 
     /// Member blocks done so far, or planned.

@@ -88,7 +88,7 @@ impl State {
 
     /// Members that cannot be read up to member block `end`.
     #[inline]
-    pub(super) fn unreadable(&self, end: u64) -> Members {
+    pub(crate) fn unreadable(&self, end: u64) -> Members {
         if end <= self.good_below { self.failed.less(self.rebuilding) } else { self.failed }
     }
 

@@ -6,7 +6,7 @@ use super::path::Path;
 use super::{Event, Simulation};
 use crate::Ns;
 use crate::array::{
-    Array, Flights, MemberIo, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns,
+    Array, Flights, MemberIo, Members, Pass, Plan, Planner, Progress, ReadFrom, Request, State, Task, Work, pause_ns,
 };
 use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
@@ -21,6 +21,8 @@ pub(super) struct ArrayRun {
     pub owners: Vec<(u32, Work)>,
     /// The drive of each member, by number.
     pub drives: Vec<u32>,
+    /// The path of its own work in the background: nothing but the array.
+    pub own: Path,
     /// The path to each member.
     pub members: Vec<Path>,
     /// The spares that are left, by number, and the paths to them.
@@ -34,6 +36,16 @@ pub(super) struct ArrayRun {
     pub member_ios: u64,
     /// Blocks of requests that could not be served.
     pub lost_blocks: u64,
+    /// Members that have failed and are not good again, and those of them that have a drive to be rebuilt onto.
+    pub lost: Members,
+    pub replaced: Members,
+    /// How it rebuilds by itself, and how it rebuilds now.
+    pub rebuild: Option<Background>,
+    pub settings: Background,
+    /// Which of its passes it is at: what is still under way of another counts for nothing.
+    pub round: u32,
+    /// Flights that read from a member that failed meanwhile.
+    pub spoilt: Vec<u32>,
     /// Tells the planner of its members: only some policies look.
     pub watches: bool,
     /// I/Os that each member has outstanding, where that is watched.
@@ -43,6 +55,8 @@ pub(super) struct ArrayRun {
 /// A rebuild or a scrub under way.
 pub(super) struct Running {
     pub task: Task,
+    /// The members that it rebuilds.
+    pub targets: Members,
     pub pass: Pass,
     pub settings: Background,
     /// Steps that are out.
@@ -73,6 +87,7 @@ impl ArrayRun {
             owners: Vec::new(),
             pending: vec![0; members.len()],
             drives: set.members.clone(),
+            own: 0,
             members,
             spares,
             parity,
@@ -81,6 +96,12 @@ impl ArrayRun {
             counts: super::Counts::default(),
             member_ios: 0,
             lost_blocks: 0,
+            lost: set.failed.iter().copied().collect(),
+            replaced: Members::NONE,
+            rebuild: set.rebuild,
+            settings: set.rebuild.unwrap_or_default(),
+            round: 0,
+            spoilt: Vec::new(),
             watches: watches(set.policy.read_from),
         }
     }
@@ -120,7 +141,7 @@ impl Simulation {
         }
     }
 
-    fn array_begin(&mut self, now: Ns, array: u16, job: u32) {
+    pub(super) fn array_begin(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         let mut plan = std::mem::take(&mut run.plan);
         let io = self.jobs[job].io;
@@ -187,9 +208,18 @@ impl Simulation {
             *pending = pending.saturating_sub(1);
             run.planner.pending(member, run.pending[usize::from(member)]);
         }
+        if !io.write && !run.lost.is_empty() {
+            run.notes_spoilt(number, member, &io);
+        }
+        let spoilt = run.spoilt.contains(&number);
         let (job, at_end) = run.owners[number as usize];
         match run.flights.done(number, io.write) {
             Progress::Waiting => {}
+            Progress::Send(..) if spoilt => {
+                if run.flights.drop_after(number) {
+                    self.plan_again(now, array, number);
+                }
+            }
             Progress::Send(_, work) => {
                 let time = run.time_of(work);
                 self.jobs[job].parts = number;
@@ -201,6 +231,7 @@ impl Simulation {
                     self.array_step(now, array, job);
                 }
             }
+            Progress::Done if spoilt => self.plan_again(now, array, number),
             Progress::Done => {
                 let time = run.time_of(at_end);
                 if time > 0 {
@@ -215,10 +246,10 @@ impl Simulation {
     }
 
     /// A request of an array is done.
-    fn array_done(&mut self, now: Ns, array: u16, job: u32) {
-        if let Parent::Background { .. } = self.jobs[job].parent {
+    pub(super) fn array_done(&mut self, now: Ns, array: u16, job: u32) {
+        if let Parent::Background { round, .. } = self.jobs[job].parent {
             self.jobs.remove(job);
-            self.background_done(now, array);
+            self.background_done(now, array, round);
             return;
         }
         let run = &mut self.arrays[usize::from(array)];
@@ -245,21 +276,25 @@ impl Simulation {
                 run.plan = plan;
                 if running.out == 0 {
                     running.ended = Some(now);
+                    self.background_ended(now, array);
                 }
                 return;
             }
             let bytes = (running.pass.done() - from) * BLOCK_BYTES;
             running.out += 1;
             running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
-            let job =
-                Job { phase: Phase::Before, ..Job::new(Io::read(from, 1), self.end, Parent::Background { array }) };
+            let parent = Parent::Background { array, round: run.round };
+            let job = Job { phase: Phase::Before, ..Job::new(Io::read(from, 1), run.own, parent) };
             let job = self.jobs.add(job);
             self.fly(now, array, job, plan);
         }
     }
 
-    fn background_done(&mut self, now: Ns, array: u16) {
+    fn background_done(&mut self, now: Ns, array: u16, round: u32) {
         let run = &mut self.arrays[usize::from(array)];
+        if round != run.round {
+            return;
+        }
         if let Some(running) = &mut run.background {
             running.out = running.out.saturating_sub(1);
             if running.out == 0 {
@@ -288,21 +323,23 @@ impl ArrayRun {
                 self.members[usize::from(member)] = path;
             }
         }
+        self.replaced = failed;
         let pass = Pass::new(Task::Rebuild, &self.planner, u64::from(settings.step_blocks));
         let state = State { rebuilding: failed, good_below: 0, ..self.planner.state() };
         self.planner.set_state(state);
-        self.background = Some(Running::new(Task::Rebuild, pass, settings));
+        self.background = Some(Running::new(Task::Rebuild, failed, pass, settings));
     }
 
     /// Begins to scrub.
     pub fn start_scrub(&mut self, settings: Background) {
         let pass = Pass::new(Task::Scrub, &self.planner, u64::from(settings.step_blocks));
-        self.background = Some(Running::new(Task::Scrub, pass, settings));
+        self.background = Some(Running::new(Task::Scrub, Members::NONE, pass, settings));
     }
 }
 
 impl Running {
-    fn new(task: Task, pass: Pass, settings: Background) -> Running {
-        Running { task, pass, settings, out: 0, next_at: 0, ended: None, done: 0 }
+    pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> Running {
+        let done = pass.done();
+        Running { task, targets, pass, settings, out: 0, next_at: 0, ended: None, done }
     }
 }

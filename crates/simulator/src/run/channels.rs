@@ -70,6 +70,12 @@ impl Simulation {
     /// A channel is free again.
     pub(super) fn channel_done(&mut self, now: Ns, channel: u16) {
         let run = &mut self.channels[usize::from(channel)];
+        if let (Some((Holder::Drive(drive), ..)), false) = (run.holder, run.disconnects)
+            && self.drives[drive as usize].hangs
+        {
+            // it does not let the channel go: whoever else is there hangs with it
+            return self.drives[drive as usize].kept.push(Event::Channel { channel });
+        }
         let Some((holder, asked, granted)) = run.holder.take() else { return };
         run.meter.complete(now, asked);
         let (disconnects, overhead) = (run.disconnects, run.overhead);

@@ -7,7 +7,6 @@ use diskwright_base::{Dice, Histogram};
 use super::arrays::ArrayRun;
 use super::caches::CacheRun;
 use super::channels::ChannelRun;
-use super::devices::Parallel;
 use super::drives::DriveRun;
 use super::loads::{Asks, LoadRun};
 use super::outside::Served;
@@ -148,6 +147,8 @@ impl Simulation {
             other_interrupts_per_s: host.other_interrupts_per_s,
             other_interrupt: host.interrupt,
             served,
+            planned: system.events.clone(),
+            refused: Vec::new(),
             watch: system.watch,
             names,
             started: false,
@@ -231,18 +232,12 @@ impl<'a> Compiler<'a> {
                 Device::Mechanical(model) => Some(Arc::clone(model)),
                 _ => None,
             };
+            // as on its channel
+            let device = model.map_or_else(|| group.device.clone(), Device::Mechanical);
             for _ in 0..group.count {
                 let number = drives.len() as u32;
-                // chance of a device is its own: others may be added without changing it
-                let mut dice = Dice::new(self.system.watch.seed, (1 << 32) + u64::from(number));
-                let run = match (&model, Parallel::new(&group.device, dice.clone())) {
-                    (Some(model), _) => {
-                        let ahead = if number == 0 { 0 } else { dice.below(model.revolution().max(1)) };
-                        DriveRun::mechanical(model, group.order, group.depth, channel.map(|(at, _)| at as u16), ahead)
-                    }
-                    (None, Some(device)) => DriveRun::parallel(device, group.depth),
-                    (None, None) => continue,
-                };
+                let (seed, at) = (self.system.watch.seed, channel.map(|(at, _)| at as u16));
+                let Some(run) = DriveRun::new(device.clone(), (seed, number), group, at) else { continue };
                 drives.push(run);
                 self.names.drives.push(self.system.drive_name(number));
             }
@@ -390,8 +385,9 @@ impl<'a> Compiler<'a> {
                 (self.controllers[at].parity, controller.xor_byte_ps, controller.galois_byte_ps)
             }
         };
+        let own = self.paths.add(&[Step::Array(self.names.arrays.len() as u16)]);
         self.names.arrays.push(set.name.clone());
-        let mut run = ArrayRun::new(array, set, paths, spares, parity);
+        let mut run = ArrayRun { own, ..ArrayRun::new(array, set, paths, spares, parity) };
         match (set.rebuild, set.scrub) {
             (Some(settings), _) if !set.failed.is_empty() => run.start_rebuild(settings),
             (_, Some(settings)) => run.start_scrub(settings),

@@ -2,15 +2,19 @@
 //! channel.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
+use diskwright_base::Dice;
+
+use super::changes::{Clock, Health};
 use super::devices::Parallel;
 use super::job::What;
 use super::{Event, Simulation};
 use crate::Ns;
-use crate::drive::{Drive, Hit, Model, Policy, Queue, Service};
+use crate::device::Device;
+use crate::drive::{Drive, Hit, Queue, Service};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
+use crate::system::Drives;
 
 /// What a drive is.
 pub(super) enum Machine {
@@ -28,33 +32,41 @@ pub(super) struct Mechanical {
     pub serving: Option<u32>,
     /// How, where it uses a channel for it.
     service: Service,
-    /// Its spindle is ahead of the first drive's by so much: nothing keeps
+    /// Its spindle is ahead of the first drive's by some time: nothing keeps
     /// spindles in step. The drive lives by a clock of its own.
-    ahead: Ns,
+    pub clock: Clock,
+    /// When the last request was done, by that clock.
+    last: Ns,
 }
 
 impl Mechanical {
     /// Serves a request from now on.
     #[inline]
     fn start(&mut self, now: Ns, io: &Io) -> Service {
-        let mut service = self.drive.start(now + self.ahead, io);
-        service.done -= self.ahead;
-        service.channel_from = service.channel_from.saturating_sub(self.ahead);
-        service
+        let own = self.clock.own(now).max(self.last);
+        let service = self.drive.start(own, io);
+        self.last = service.done;
+        self.real(service)
     }
 
     /// Writes what it reported early.
     fn flush(&mut self, now: Ns) -> Service {
-        let mut service = self.drive.flush(now + self.ahead);
-        service.done -= self.ahead;
-        service.channel_from = service.channel_from.saturating_sub(self.ahead);
-        service
+        let own = self.clock.own(now).max(self.last);
+        let service = self.drive.flush(own);
+        self.last = service.done;
+        self.real(service)
     }
 
     /// Takes the next request from its queue.
     #[inline]
-    fn take(&mut self, now: Ns) -> Option<(Io, u32)> {
-        self.queue.next(now + self.ahead, &self.drive)
+    pub fn take(&mut self, now: Ns) -> Option<(Io, u32)> {
+        self.queue.next(self.clock.own(now), &self.drive)
+    }
+
+    /// Another one of the same model that has done nothing yet; nothing waits for this one.
+    pub fn fresh(&self, clock: Clock) -> Mechanical {
+        let drive = Drive::new(self.drive.model());
+        Mechanical { drive, queue: self.queue.clone(), serving: None, service: Service::of(Hit::Miss), clock, last: 0 }
     }
 }
 
@@ -78,6 +90,18 @@ pub(super) struct DriveRun {
     channel: Option<u16>,
     pub meter: Meter,
     pub counts: Counts,
+    /// Its own time.
+    pub clock: Clock,
+    pub health: Health,
+    /// It answers nothing; what it would have answered or asked for is kept.
+    pub hangs: bool,
+    pub kept: Vec<Event>,
+    /// Of those that wait for it while it hangs, how many count as being served.
+    pub begun: u32,
+    /// What it is, for a fresh one; the seed of its chance with its number, and how often it was replaced.
+    pub device: Device,
+    seed: (u64, u32),
+    pub round: u32,
 }
 
 /// What drives count besides [`crate::station::Totals`].
@@ -156,17 +180,50 @@ impl Counts {
 }
 
 impl DriveRun {
-    /// A mechanical drive, its spindle so far ahead of the first drive's.
-    pub fn mechanical(model: &Arc<Model>, order: Policy, depth: u32, channel: Option<u16>, ahead: Ns) -> DriveRun {
-        let (drive, queue) = (Drive::new(model), Queue::new(order));
-        let mechanical = Mechanical { drive, queue, serving: None, service: Service::of(Hit::Miss), ahead };
-        DriveRun::new(Machine::Mechanical(Box::new(mechanical)), depth, channel)
+    /// A drive of a group at rest; `seed` is that of all chance, and the drive's number. None where the
+    /// device is of no kind, which cannot be.
+    pub fn new(device: Device, seed: (u64, u32), group: &Drives, channel: Option<u16>) -> Option<DriveRun> {
+        let mut dice = dice(seed, 0);
+        let (machine, clock, slots, channel) = match (&device, Parallel::new(&device, dice.clone())) {
+            (Device::Mechanical(model), _) => {
+                let clock = Clock::new(if seed.1 == 0 { 0 } else { dice.below(model.revolution().max(1)) });
+                let (drive, queue) = (Drive::new(model), Queue::new(group.order));
+                let service = Service::of(Hit::Miss);
+                let mechanical = Mechanical { drive, queue, serving: None, service, clock, last: 0 };
+                (Machine::Mechanical(Box::new(mechanical)), clock, u32::MAX, channel)
+            }
+            (_, Some(device)) => {
+                let slots = device.slots();
+                (Machine::Parallel(device), Clock::new(0), slots, None)
+            }
+            (_, None) => return None,
+        };
+        let depth = group.depth.min(slots).max(1);
+        Some(DriveRun {
+            machine,
+            waiting: VecDeque::new(),
+            seen: 0,
+            depth,
+            limit: depth,
+            orders: 0,
+            alone: false,
+            channel,
+            meter: Meter::default(),
+            counts: Counts::default(),
+            clock,
+            health: Health::Works,
+            hangs: false,
+            kept: Vec::new(),
+            begun: 0,
+            device,
+            seed,
+            round: 0,
+        })
     }
 
-    /// Any other device.
-    pub fn parallel(device: Parallel, depth: u32) -> DriveRun {
-        let depth = depth.min(device.slots());
-        DriveRun::new(Machine::Parallel(device), depth, None)
+    /// The chance of the drive that is there after so many were replaced.
+    pub fn dice(&self, round: u32) -> Dice {
+        dice(self.seed, round)
     }
 
     /// It serves one request at a time.
@@ -187,20 +244,18 @@ impl DriveRun {
         }
     }
 
-    /// What its parts gave; see [`Parallel::given`].
-    pub fn given(&self) -> Option<([f64; 5], [f64; 5])> {
+    /// What its parts gave (see [`Parallel::given`]), and its own time at this moment.
+    pub fn given(&self, now: Ns) -> Option<([f64; 5], [f64; 5], Ns)> {
         match &self.machine {
             Machine::Mechanical(_) => None,
-            Machine::Parallel(device) => device.given(),
+            Machine::Parallel(device) => device.given().map(|(given, rates)| (given, rates, self.clock.own(now))),
         }
     }
+}
 
-    fn new(machine: Machine, depth: u32, channel: Option<u16>) -> DriveRun {
-        let (meter, counts) = (Meter::default(), Counts::default());
-        let (waiting, depth) = (VecDeque::new(), depth.max(1));
-        let (limit, seen, orders, alone) = (depth, 0, 0, false);
-        DriveRun { machine, waiting, seen, depth, limit, orders, alone, channel, meter, counts }
-    }
+/// Chance of a device is its own: others may be added without changing it.
+fn dice((seed, number): (u64, u32), round: u32) -> Dice {
+    Dice::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
 }
 
 impl Simulation {
@@ -230,10 +285,12 @@ impl Simulation {
             }
             Machine::Parallel(device) => {
                 run.meter.start(now);
+                let own = run.clock.own(now);
                 let done = match self.jobs[job].what {
-                    What::Transfer | What::Through => device.submit(now, &io),
-                    what => device.order(now, what, &io),
+                    What::Transfer | What::Through => device.submit(own, &io),
+                    what => device.order(own, what, &io),
                 };
+                let done = run.clock.real(done);
                 self.events.at(done, Event::Device { drive, job });
             }
         }
@@ -293,6 +350,10 @@ impl Simulation {
 
     /// A drive has data for the channel, or wants them.
     pub(super) fn drive_ready(&mut self, now: Ns, drive: u32) {
+        let run = &mut self.drives[drive as usize];
+        if run.hangs {
+            return run.kept.push(Event::Ready { drive });
+        }
         if let Some(channel) = self.drives[drive as usize].channel {
             self.channel_ask(now, channel, super::channels::Holder::Drive(drive));
         }
@@ -328,6 +389,9 @@ impl Simulation {
     /// A drive is done with a request.
     pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
+        if run.limit != run.depth && run.hangs {
+            return run.kept.push(Event::Device { drive, job });
+        }
         run.meter.complete(now, self.jobs[job].came);
         if self.jobs[job].what.moves_data() {
             run.counts.add(&self.jobs[job].io, now - self.jobs[job].came);

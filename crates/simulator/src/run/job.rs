@@ -21,7 +21,7 @@ pub(super) enum Parent {
     /// An order that was passed on to several, and goes on when all are done.
     Every { job: u32 },
     /// A rebuild or a scrub.
-    Background { array: u16 },
+    Background { array: u16, round: u32 },
 }
 
 /// What a request is for.

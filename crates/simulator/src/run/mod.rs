@@ -7,10 +7,12 @@
 
 mod arrays;
 mod caches;
+mod changes;
 mod channels;
 mod compile;
 mod devices;
 mod drives;
+mod failures;
 mod job;
 mod loads;
 mod orders;
@@ -22,7 +24,7 @@ use crate::Ns;
 use crate::events::Events;
 use crate::load::Cause;
 use crate::station::{self, Station};
-use crate::system::Watch;
+use crate::system::{Planned, Watch};
 use arrays::ArrayRun;
 use caches::CacheRun;
 use channels::{ChannelRun, Holder};
@@ -31,6 +33,8 @@ use job::{Job, Jobs, Parent};
 use loads::{Asks, LoadRun};
 use path::{Paths, Step};
 
+pub use crate::system::Change;
+pub use changes::ChangeError;
 pub use compile::Error;
 pub use drives::Counts;
 pub use job::What;
@@ -63,6 +67,8 @@ enum Event {
     Again { load: u16, who: u32 },
     /// A request from outside begins.
     Outside { number: u32 },
+    /// Something that was planned happens to the system.
+    Change { number: u32 },
 }
 
 /// A place where at most so many requests are at a time.
@@ -99,6 +105,9 @@ pub struct Simulation {
     other_interrupts_per_s: f64,
     other_interrupt: Ns,
     served: outside::Served,
+    /// What is planned to happen, and what of it could not be.
+    planned: Vec<Planned>,
+    refused: Vec<(Ns, ChangeError)>,
     watch: Watch,
     names: report::Names,
     started: bool,
@@ -177,6 +186,11 @@ impl Simulation {
             let Some((now, event)) = self.events.take() else { return false };
             self.handle(now, event);
         }
+        if self.drives.iter().any(|drive| drive.hangs) {
+            // everybody waits for a drive: time goes on all the same
+            self.events.wait(until);
+            return true;
+        }
         false
     }
 
@@ -188,6 +202,9 @@ impl Simulation {
             }
         }
         (0..self.arrays.len() as u16).for_each(|array| self.background(0, array));
+        for (number, planned) in (0..).zip(&self.planned) {
+            self.events.at(planned.at, Event::Change { number });
+        }
     }
 
     #[inline]
@@ -203,6 +220,7 @@ impl Simulation {
             Event::Go { job } => self.advance(now, job),
             Event::Again { load, who } => self.load_next(now, load, who, Cause::Done),
             Event::Outside { number } => self.outside_begins(now, number),
+            Event::Change { number } => self.planned(now, number),
         }
     }
 

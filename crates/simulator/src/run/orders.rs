@@ -13,7 +13,8 @@
 //! - An SSD takes both as commands among others; see [`crate::flash::Flash::flush`].
 
 use super::arrays::ArrayRun;
-use super::drives::Machine;
+use super::changes::Health;
+use super::drives::{DriveRun, Machine};
 use super::job::{Job, Parent, What};
 use super::path::{Path, Step};
 use super::{Event, Simulation};
@@ -90,7 +91,15 @@ impl Simulation {
     /// A request comes to a drive that cannot take it up just so.
     pub(super) fn drive_wait(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
+        if run.health == Health::Dead {
+            return self.drive_answers_nothing(now, drive, job);
+        }
         run.waiting.push_back(job);
+        if run.hangs && run.meter.working() < run.servers() {
+            // whoever asked sees it at work
+            run.meter.start(now);
+            run.begun += 1;
+        }
         if !self.jobs[job].what.moves_data() {
             run.orders += 1;
             self.drive_admit(now, drive);
@@ -99,9 +108,14 @@ impl Simulation {
 
     /// Lets a drive see as many of those that wait as it may.
     pub(super) fn drive_admit(&mut self, now: Ns, drive: u32) {
+        self.drives[drive as usize].begin_afresh(now);
         while let Some((job, what)) = self.drive_next_waiting(drive) {
             let run = &mut self.drives[drive as usize];
             run.waiting.pop_front();
+            if run.begun > 0 {
+                run.begun -= 1;
+                run.meter.stop(now);
+            }
             run.orders -= u32::from(!what.moves_data());
             let flash = run.is_flash();
             match (what, &mut run.machine) {
@@ -121,9 +135,10 @@ impl Simulation {
             }
         }
         let run = &mut self.drives[drive as usize];
-        run.limit = if run.alone || run.orders > 0 { 0 } else { run.depth };
+        let open = run.is_open();
+        run.limit = if !open || run.orders > 0 { 0 } else { run.depth };
         match &run.machine {
-            Machine::Mechanical(mechanical) if mechanical.serving.is_none() => self.drive_next(now, drive),
+            Machine::Mechanical(mechanical) if open && mechanical.serving.is_none() => self.drive_next(now, drive),
             _ => {}
         }
     }
@@ -134,7 +149,7 @@ impl Simulation {
         let job = *run.waiting.front()?;
         let what = self.jobs[job].what;
         let waits = what == What::Flush && run.is_mechanical() && run.seen > 0;
-        (!run.alone && run.seen < run.depth && !waits).then_some((job, what))
+        (run.is_open() && run.seen < run.depth && !waits).then_some((job, what))
     }
 
     /// A drive is done with a request while others may wait for more than their turn.
@@ -146,6 +161,13 @@ impl Simulation {
         }
         self.drive_admit(now, drive);
         self.passed(now, job);
+    }
+}
+
+impl DriveRun {
+    /// It takes requests up, as far as it has room.
+    fn is_open(&self) -> bool {
+        !self.alone && !self.hangs && self.health == Health::Works
     }
 }
 

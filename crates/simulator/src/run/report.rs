@@ -95,6 +95,8 @@ pub struct ArrayReport {
     pub lost_blocks: u64,
     /// Its members, by number of drive.
     pub members: Vec<u32>,
+    /// Members that have failed and are not good again, at the end of the stretch.
+    pub failed: u32,
     /// The rebuild or scrub, at the end of the stretch.
     pub background: Option<BackgroundReport>,
 }
@@ -178,12 +180,14 @@ impl Report {
     }
 }
 
-/// What the parts of a device gave, and can give in a second.
-type Given = ([f64; 5], [f64; 5]);
+/// What the parts of a device gave, and can give in a
+/// second of its own time, which is told last.
+type Given = ([f64; 5], [f64; 5], Ns);
 
-/// Share of the scarcest part of a device that was used in a stretch of so many ns.
-fn scarcest(from: &Option<Given>, to: &Option<Given>, elapsed: Ns) -> Option<f64> {
-    let ((before, _), (after, rates)) = (from.as_ref()?, to.as_ref()?);
+/// Share of the scarcest part of a device that was used between two moments.
+fn scarcest(from: &Option<Given>, to: &Option<Given>) -> Option<f64> {
+    let ((before, _, began), (after, rates, ended)) = (from.as_ref()?, to.as_ref()?);
+    let elapsed = ended.saturating_sub(*began);
     let parts = after.iter().zip(before).zip(rates);
     let shares = parts.map(|((after, before), rate)| (after - before) / (rate * elapsed as f64 * 1e-9));
     Some(shares.fold(0.0, f64::max).min(1.0))
@@ -212,7 +216,7 @@ impl Simulation {
             at: now,
             stations: stations.map(|(station, bytes)| (station.totals(now), *bytes)).collect(),
             channels: self.channels.iter_mut().map(|run| (run.meter.totals(now), run.bytes)).collect(),
-            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts, run.given())).collect(),
+            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts, run.given(now))).collect(),
             arrays: self
                 .arrays
                 .iter_mut()
@@ -299,7 +303,7 @@ impl Simulation {
             servers: self.drives[at].servers(),
             totals: to.drives[at].0.since(&from.drives[at].0),
             counts: to.drives[at].1.since(&from.drives[at].1),
-            scarcest: scarcest(&from.drives[at].2, &to.drives[at].2, to.at - from.at),
+            scarcest: scarcest(&from.drives[at].2, &to.drives[at].2),
             flash: match &self.drives[at].machine {
                 Machine::Parallel(device) => device.flash(),
                 Machine::Mechanical(_) => None,
@@ -326,6 +330,7 @@ impl Simulation {
                 member_ios: after.2 - before.2,
                 lost_blocks: after.3 - before.3,
                 members: run.drives.clone(),
+                failed: run.lost.count(),
                 background: run.background.as_ref().map(background),
             }
         };

@@ -7,7 +7,10 @@
 //!
 //! Components refer to one another by their position in these lists.
 
+mod change;
 pub mod read;
+
+pub use change::{Change, Planned, SLOWEST};
 
 use crate::Ns;
 use crate::array::{Array, ArrayError, Description, Layout, Level, Policy as ArrayPolicy};
@@ -37,6 +40,8 @@ pub struct System {
     pub arrays: Vec<Set>,
     /// What is asked.
     pub workloads: Vec<Workload>,
+    /// What happens in the course of a run; of one moment, in this order.
+    pub events: Vec<Planned>,
 }
 
 /// How a simulation is watched.
@@ -324,6 +329,7 @@ impl System {
             drives: Vec::new(),
             arrays: Vec::new(),
             workloads: Vec::new(),
+            events: Vec::new(),
         }
     }
 

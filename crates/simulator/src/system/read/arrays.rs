@@ -12,8 +12,6 @@ use crate::text::{Fields, did_you_mean};
 const MOST_MEMBERS: usize = 128;
 /// Stripe unit where none is said: 64 KB, as controllers come.
 const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
-/// Blocks of a step of a rebuild where none is said: 512 KB.
-const USUAL_STEP: u32 = (512 << 10) / BLOCK_BYTES as u32;
 
 const READ_FROM: [(&str, ReadFrom); 5] = [
     ("round-robin", ReadFrom::RoundRobin),
@@ -211,7 +209,7 @@ fn failed(fields: &Fields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u1
 
 /// `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
 fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<Background> {
-    let usual = Background { step_blocks: USUAL_STEP, depth: 1, rate: None };
+    let usual = Background::default();
     if let Some(on) = fields.take(key)?.get_ref().as_bool() {
         return on.then_some(usual);
     }

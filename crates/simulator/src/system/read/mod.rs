@@ -105,7 +105,8 @@ fn system(top: &Fields<'_, '_>, files: &Files<'_>) -> Option<System> {
     let arrays = arrays::arrays(top, &mut names, &drives);
     let stem = top.source.file().rsplit(['/', '\\']).next().unwrap_or("system");
     let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());
-    let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads: Vec::new() };
+    let (workloads, events) = (Vec::new(), Vec::new());
+    let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads, events };
     system.workloads = workloads::workloads(top, &names, &system, files);
     top.finish();
     Some(system)

@@ -1,0 +1,475 @@
+//! Drives that slow down, hang, fail and are replaced in the course of a run.
+
+#[path = "common/random_system.rs"]
+mod random_system;
+
+use std::sync::Arc;
+
+use diskwright_base::Dice;
+use diskwright_simulator::Ns;
+use diskwright_simulator::array::{Level, Members};
+use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::io::Io;
+use diskwright_simulator::run::{Answer, Change, ChangeError, Outside, Simulation, What};
+use diskwright_simulator::samples::Samples;
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::*;
+use random_system::{one, random_system};
+
+const MS: Ns = 1_000_000;
+const S: Ns = 1000 * MS;
+
+/// 32 MB that need 1 ms for a request.
+fn plain(servers: u32) -> Device {
+    let (service, blocks, bytes_per_s) = (Spread::Constant(MS), 1 << 16, f64::INFINITY);
+    Device::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks, servers, service, bytes_per_s }))
+}
+
+fn drives(count: u32, device: Device) -> System {
+    System { drives: vec![Drives::new("disk", count, device)], ..System::new("drives") }
+}
+
+fn set(level: Level, members: u32, spares: u32) -> System {
+    let mut set = Set::new("set", level, (0..members).collect());
+    set.spares = (members..members + spares).collect();
+    set.rebuild = (spares > 0).then(Background::default);
+    System { arrays: vec![set], ..drives(members + spares, plain(1)) }
+}
+
+fn serving(system: &System) -> Simulation {
+    let targets = match system.arrays.len() {
+        0 => (0..system.drive_count()).map(Target::Drive).collect(),
+        n => (0..n).map(Target::Array).collect::<Vec<_>>(),
+    };
+    Simulation::serving(system, &targets).expect("possible")
+}
+
+fn ask(simulation: &mut Simulation, io: Io, tag: u32) {
+    let now = simulation.now();
+    simulation.ask(now, Outside { target: 0, io, tag });
+}
+
+fn answered(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
+    simulation.answers().map(|answer: Answer| (answer.tag, answer.at)).collect()
+}
+
+fn all(simulation: &mut Simulation) -> Vec<(u32, Ns)> {
+    while let Some(at) = simulation.next_at() {
+        simulation.pass_until(at);
+    }
+    answered(simulation)
+}
+
+fn fail(member: u16) -> Change {
+    Change::Fail { array: 0, member }
+}
+
+fn replace(member: u16) -> Change {
+    Change::Replace { array: 0, member, settings: None }
+}
+
+fn hang(drive: u32, on: bool) -> Change {
+    Change::Hang { drive, on }
+}
+
+fn members(of: &[u16]) -> Members {
+    of.iter().copied().collect()
+}
+
+#[test]
+fn a_slow_drive_takes_the_factor_longer_queues_included() {
+    let mut disk = serving(&drives(1, plain(1)));
+    ask(&mut disk, Io::read(0, 8), 0);
+    disk.pass_until(MS / 2);
+    disk.change(Change::Slow { drive: 0, factor: 10.0 }).expect("possible");
+    ask(&mut disk, Io::read(0, 8), 1);
+    ask(&mut disk, Io::read(0, 8), 2);
+    assert_eq!(all(&mut disk), [(0, MS), (1, 11 * MS), (2, 21 * MS)], "what is under way ends as foreseen");
+    disk.change(Change::Slow { drive: 0, factor: 1.0 }).expect("possible");
+    ask(&mut disk, Io::read(0, 8), 3);
+    assert_eq!(all(&mut disk), [(3, 22 * MS)]);
+    for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e7] {
+        let error = disk.change(Change::Slow { drive: 0, factor }).expect_err("too much");
+        assert!(error.to_string().contains("0.001 to 1000000"), "{error}");
+    }
+    assert_eq!(disk.change(Change::Slow { drive: 1, factor: 2.0 }), Err(ChangeError::NoDrive(1, 1)));
+}
+
+#[test]
+fn slow_drives_of_all_kinds_serve_as_many_times_less() {
+    use diskwright_simulator::catalogue;
+    for (id, load) in [("ibm-dpss-309170", 4), ("samsung-870evo-1tb", 64), ("aws-gp3", 64), ("", 4)] {
+        let known =
+            catalogue::all().iter().find(|e| e.id == id || id == "ibm-dpss-309170" && e.class == catalogue::Class::Hdd);
+        let device = known.map_or_else(|| plain(2), |entry| entry.device().expect("possible"));
+        let rate = |factor: f64| {
+            let mut disk = serving(&drives(1, device.clone()));
+            let blocks = disk.target_blocks(0).expect("it is served");
+            disk.change(Change::Slow { drive: 0, factor }).expect("possible");
+            let mut dice = Dice::new(1, 1);
+            let mut read = |disk: &mut Simulation| ask(disk, Io::read(dice.below(blocks / 8 - 1) * 8, 8), 0);
+            (0..load).for_each(|_| read(&mut disk));
+            for _ in 0..2000 {
+                let at = disk.next_at().expect("some are under way");
+                disk.pass_until(at);
+                let done = disk.answers().count();
+                (0..done).for_each(|_| read(&mut disk));
+            }
+            let report = disk.interval();
+            let part = &report.components[1];
+            (part.counts.requests() as f64 / report.elapsed_s(), part.utilisation())
+        };
+        let (usual, slow) = (rate(1.0), rate(8.0));
+        assert!((usual.0 / slow.0 / 8.0 - 1.0).abs() < 0.05, "{id}: {usual:?} {slow:?}");
+        assert!((usual.1 - slow.1).abs() < 0.05, "{id}: as full as before: {usual:?} {slow:?}");
+    }
+}
+
+#[test]
+fn a_drive_that_hangs_answers_when_it_is_released() {
+    let mut system = drives(2, plain(1));
+    system.drives[0].depth = 2;
+    let mut disk = serving(&system);
+    (0..3).for_each(|tag| ask(&mut disk, Io::read(0, 8), tag));
+    disk.pass_until(MS / 2);
+    disk.change(hang(0, true)).expect("possible");
+    disk.change(hang(0, true)).expect("it hangs already, which is no harm");
+    disk.pass_until(S);
+    ask(&mut disk, Io::write(0, 8), 3);
+    disk.ask_for(S, What::Flush, Outside { target: 0, io: Io::read(0, 0), tag: 4 });
+    disk.ask(S, Outside { target: 1, io: Io::read(0, 8), tag: 5 });
+    disk.pass_until(2 * S);
+    assert_eq!(answered(&mut disk), [(5, S + MS)], "others go on");
+    let report = disk.interval();
+    assert!(report.component("disk0").is_some_and(|part| part.totals.busy() > 0.99), "whoever asks sees it at work");
+    disk.change(hang(0, false)).expect("possible");
+    let at = |n: Ns| 2 * S + n * MS;
+    assert_eq!(all(&mut disk), [(0, at(0)), (1, at(1)), (2, at(2)), (3, at(3)), (4, at(4))]);
+    assert_eq!(disk.under_way(), 0);
+    // one that hangs while nothing is asked of it is at work from the first request on
+    disk.change(hang(0, true)).expect("possible");
+    disk.interval();
+    disk.pass_until(4 * S);
+    ask(&mut disk, Io::read(0, 8), 6);
+    disk.pass_until(5 * S);
+    let part = disk.interval().component("disk0").expect("there").totals;
+    assert_eq!((part.busy_ns, part.service_ns), (S, u128::from(S)));
+    disk.change(hang(0, false)).expect("possible");
+    assert_eq!(all(&mut disk), [(6, 5 * S + MS)]);
+}
+
+#[test]
+fn a_channel_that_is_not_let_go_hangs_with_its_drive() {
+    for disconnects in [false, true] {
+        let mut system = drives(2, plain(1));
+        let text = "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n";
+        let none = |_: &str| Err("no other files".to_owned());
+        let described = read::read("drive.toml", text, &[], &none).expect("valid").system;
+        system.drives[0].device = described.drives[0].device.clone();
+        let overhead = 100_000;
+        let channel = Channel { name: "scsi".into(), controller: None, rate: Some(20_000_000), overhead, disconnects };
+        system.channels.push(channel);
+        system.drives[0].channel = Some(0);
+        let mut disk = serving(&system);
+        (0..4).for_each(|tag| ask(&mut disk, Io::read(u64::from(tag) * 100_000, 8), tag));
+        disk.pass_until(MS);
+        disk.change(hang(0, true)).expect("possible");
+        disk.ask(MS, Outside { target: 1, io: Io::read(70_000, 8), tag: 9 });
+        disk.pass_until(S);
+        assert_eq!(answered(&mut disk).len(), usize::from(disconnects), "{disconnects}");
+        disk.change(hang(0, false)).expect("possible");
+        assert_eq!(all(&mut disk).len(), 5 - usize::from(disconnects));
+    }
+}
+
+#[test]
+fn requests_to_a_member_that_fails_are_asked_of_the_others() {
+    let mut raid = serving(&set(Level::Raid5, 3, 0));
+    // the unit at the beginning lies on one member; its drive hangs, and is then thrown out
+    let member = raid.array(0).and_then(|array| array.map(0, 8, 0)).expect("there").member;
+    raid.change(hang(u32::from(member), true)).expect("possible");
+    ask(&mut raid, Io::read(0, 8), 0);
+    ask(&mut raid, Io::write(8, 8), 1);
+    raid.pass_until(30 * S);
+    assert_eq!(answered(&mut raid), []);
+    raid.change(fail(member)).expect("possible");
+    assert_eq!(raid.array_state(0).expect("there").failed, members(&[member]));
+    let found = all(&mut raid);
+    // of the write only the data were missing, whose parity is written; the read is asked of both others
+    assert_eq!(found, [(1, 30 * S), (0, 30 * S + MS)]);
+    let report = raid.interval();
+    assert_eq!((report.arrays[0].failed, report.arrays[0].lost_blocks), (1, 0));
+    let name = format!("disk{member}");
+    let again = |raid: &mut Simulation| raid.change(fail(member)).expect_err("twice").to_string();
+    assert!(again(&mut raid).contains(&format!("`{name}` has failed already")));
+    assert_eq!(raid.change(hang(u32::from(member), true)), Err(ChangeError::Failed(name)));
+    // without a second one data are lost, and said to be
+    raid.change(fail((member + 1) % 3)).expect("possible");
+    ask(&mut raid, Io::read(0, 256), 2);
+    assert_eq!(all(&mut raid).len(), 1);
+    assert!(raid.interval().arrays[0].lost_blocks >= 128);
+    assert_eq!(raid.change(replace(member)), Err(ChangeError::Lost("set".into())));
+    assert_eq!(raid.under_way(), 0);
+}
+
+#[test]
+fn a_write_that_had_to_read_from_who_fails_begins_anew() {
+    let mut system = set(Level::Raid5, 4, 0);
+    system.arrays[0].policy.write_by = diskwright_simulator::array::WriteBy::ReadModifyWrite;
+    let mut raid = serving(&system);
+    let member = raid.array(0).and_then(|array| array.map(0, 8, 0)).expect("there").member;
+    raid.change(hang(u32::from(member), true)).expect("possible");
+    ask(&mut raid, Io::write(0, 8), 0);
+    raid.pass_until(S);
+    raid.change(fail(member)).expect("possible");
+    assert_eq!(all(&mut raid), [(0, S + 2 * MS)], "the other data are read, and the parity written");
+    let report = raid.interval();
+    let writes = report.components.iter().map(|part| part.counts.writes).sum::<u64>();
+    assert_eq!((writes, raid.under_way()), (1, 0));
+}
+
+#[test]
+fn a_rebuild_pays_for_its_parity() {
+    let ended = |xor_byte_ps: u64| {
+        let mut system = set(Level::Raid5, 3, 1);
+        (system.arrays[0].failed, system.host.xor_byte_ps) = (vec![0], xor_byte_ps);
+        let mut raid = serving(&system);
+        all(&mut raid);
+        raid.interval().arrays[0].background.and_then(|work| work.ended).expect("it was rebuilt")
+    };
+    // one block of 512 KB folded onto another, 64 times: 1 ns a byte
+    assert_eq!((ended(0), ended(1000)), (128 * MS, 128 * MS + 64 * (512 << 10)));
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_member_by_itself() {
+    let mut raid = serving(&set(Level::Raid5, 3, 1));
+    assert_eq!((raid.member_of(1), raid.member_of(3)), (Some((0, 1)), None));
+    raid.pass_until(S);
+    raid.change(fail(1)).expect("possible");
+    assert_eq!((raid.member_of(1), raid.member_of(3)), (None, Some((0, 1))));
+    let begun = raid.array_state(0).expect("there");
+    assert_eq!((begun.failed, begun.rebuilding, begun.good_below), (members(&[1]), members(&[1]), 0));
+    assert_eq!(raid.change(replace(1)), Err(ChangeError::Rebuilding("disk3".into())));
+    // 64 steps of 512 KB of 2 ms each
+    raid.pass_until(S + 21 * MS);
+    let state = raid.array_state(0).expect("there");
+    assert_eq!(state.good_below, 10 * 1024, "{state:?}");
+    raid.pass_until(3 * S);
+    assert_eq!(raid.array_state(0).expect("there"), Default::default());
+    let report = raid.interval();
+    let background = report.arrays[0].background.expect("it was rebuilt");
+    assert_eq!((background.ended, report.arrays[0].failed), (Some(S + 128 * MS), 0));
+    assert_eq!(report.component("disk3").map(|part| part.counts.bytes_written), Some(32 << 20));
+    assert_eq!(raid.change(replace(1)), Err(ChangeError::Works("disk3".into())));
+    // no spare is left
+    raid.change(fail(1)).expect("it works again, and may fail again");
+    assert_eq!(raid.array_state(0).expect("there").rebuilding, Members::NONE);
+    raid.change(replace(1)).expect("a fresh drive");
+    all(&mut raid);
+    assert_eq!(raid.array_state(0).expect("there"), Default::default());
+}
+
+#[test]
+fn a_rebuild_that_loses_its_drive_begins_again_on_the_next() {
+    let mut raid = serving(&set(Level::Raid1, 2, 2));
+    raid.change(fail(0)).expect("possible");
+    raid.pass_until(50 * MS);
+    assert!(raid.array_state(0).expect("there").good_below > 10_000);
+    raid.change(fail(0)).expect("the spare fails");
+    assert_eq!(raid.member_of(3), Some((0, 0)));
+    let state = raid.array_state(0).expect("there");
+    assert_eq!((state.good_below, state.rebuilding), (0, members(&[0])));
+    // the one that is read from fails: nothing is left
+    raid.pass_until(80 * MS);
+    raid.change(fail(1)).expect("possible");
+    let state = raid.array_state(0).expect("there");
+    assert_eq!((state.failed, state.rebuilding, state.good_below), (members(&[0, 1]), Members::NONE, 0));
+    assert_eq!(all(&mut raid), []);
+    assert_eq!(raid.under_way(), 0);
+}
+
+#[test]
+fn another_member_may_fail_while_one_is_rebuilt() {
+    let mut system = set(Level::Raid6, 5, 1);
+    system.arrays[0].rebuild = Some(Background { depth: 4, ..Background::default() });
+    let mut raid = serving(&system);
+    raid.change(fail(2)).expect("possible");
+    raid.pass_until(40 * MS);
+    raid.change(fail(4)).expect("possible");
+    let state = raid.array_state(0).expect("there");
+    assert_eq!((state.failed, state.rebuilding), (members(&[2, 4]), members(&[2])));
+    raid.change(Change::Replace { array: 0, member: 4, settings: Some(Background::default()) }).expect("possible");
+    assert_eq!(raid.array_state(0).expect("there").rebuilding, members(&[2]), "one after the other");
+    raid.pass_until(S);
+    let state = raid.array_state(0).expect("there");
+    assert_eq!(state, Default::default(), "both are good again");
+    let written = |raid: &mut Simulation, name: &str| raid.interval().component(name).map(|c| c.counts.bytes_written);
+    assert!(written(&mut raid, "disk5") >= Some(32 << 20));
+    assert_eq!(raid.under_way(), 0);
+}
+
+#[test]
+fn what_is_not_there_cannot_change() {
+    let mut raid = serving(&set(Level::Raid5, 3, 0));
+    let said = |raid: &mut Simulation, change| raid.change(change).expect_err("impossible").to_string();
+    assert_eq!(said(&mut raid, Change::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
+    assert_eq!(said(&mut raid, fail(3)), "`set` has no member 3; it has 3");
+    assert_eq!(said(&mut raid, hang(3, true)), "there is no drive 3; there are 3");
+    assert!(said(&mut raid, replace(0)).starts_with("`disk0` works"));
+    let mut stripes = serving(&set(Level::Raid0, 2, 0));
+    stripes.change(fail(0)).expect("possible");
+    assert!(said(&mut stripes, replace(0)).starts_with("`set` has lost data"));
+}
+
+#[test]
+fn a_member_that_had_failed_before_the_beginning_can_be_replaced() {
+    let mut system = set(Level::Raid10, 4, 0);
+    system.arrays[0].failed = vec![3];
+    let mut raid = serving(&system);
+    raid.change(replace(3)).expect("possible");
+    all(&mut raid);
+    assert_eq!(raid.array_state(0).expect("there"), Default::default());
+    assert_eq!(raid.interval().component("disk3").map(|part| part.counts.bytes_written), Some(32 << 20));
+}
+
+#[test]
+fn planned_changes_happen_and_samples_show_them() {
+    let mut system = set(Level::Raid5, 3, 1);
+    system.arrays[0].rebuild = Some(Background { rate: Some(8 << 20), ..Background::default() });
+    let text = "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nthink = \"5ms\"\nread_share = 0.5\n";
+    let none = |_: &str| Err("no other files".to_owned());
+    system.workloads = read::read("load.toml", text, &[], &none).expect("valid").system.workloads;
+    system.workloads[0].targets = vec![Target::Array(0)];
+    system.watch = Watch { warm_up: S, duration: 11 * S, interval: S, ..Watch::default() };
+    let planned = |at: Ns, change| Planned { at: at * S, change };
+    system.events =
+        vec![planned(3, fail(0)), planned(3, fail(7)), planned(9, hang(2, true)), planned(10, hang(2, false))];
+    let mut simulation = Simulation::new(&system).expect("possible");
+    let mut samples = Samples::new(&system);
+    let schema = Arc::clone(samples.schema());
+    let column = |counter: &str| schema.column(counter, "set").expect("there");
+    let wanted = ["array.failed", "array.degraded", "array.background", "array.members"].map(column);
+    let busy = schema.column("physical_disk.busy_time_s", "disk2").expect("there");
+    let mut seen = Vec::new();
+    let mut waits = Vec::new();
+    simulation.run(|report| {
+        let mut row = Vec::new();
+        samples.row(report, &mut row);
+        seen.push(wanted.map(|at| row[at] as u32));
+        waits.push(row[busy]);
+    });
+    // 32 MB at 8 MB/s are 4 s, less the pause after the last step; it fails at the very end of a sample
+    let (well, ill) = ([0, 0, 0, 3], [1, 1, 1, 2]);
+    assert_eq!(seen, [well, ill, ill, ill, ill, well, well, well, well, well, well]);
+    assert!(waits[8] > 0.99 && waits[7] < 0.9 && waits[9] < 0.9, "it hangs from 9 s to 10 s: {waits:?}");
+    let refused: Vec<String> = simulation.refused().iter().map(|(at, error)| format!("{at} {error}")).collect();
+    assert_eq!(refused, ["3000000000 `set` has no member 7; it has 3"]);
+}
+
+#[test]
+fn a_run_lasts_also_while_everybody_waits() {
+    let mut system = drives(1, plain(1));
+    let text = "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n";
+    let none = |_: &str| Err("no other files".to_owned());
+    system.workloads = read::read("load.toml", text, &[], &none).expect("valid").system.workloads;
+    system.watch = Watch { warm_up: 0, duration: 10 * S, interval: S, ..Watch::default() };
+    system.events = vec![Planned { at: 2 * S, change: hang(0, true) }];
+    let mut intervals = 0;
+    let report = Simulation::new(&system).expect("possible").run(|_| intervals += 1);
+    assert_eq!((report.elapsed_s(), intervals), (10.0, 10));
+    assert_eq!(report.workloads[0].counts.requests(), 1999);
+}
+
+fn any_change(dice: &mut Dice, system: &System) -> Change {
+    let drive = dice.below(u64::from(system.drive_count())) as u32;
+    let array = dice.below(system.arrays.len().max(1) as u64) as usize;
+    let count = system.arrays.get(array).map_or(1, |set| set.members.len());
+    let member = dice.below(count as u64) as u16;
+    match dice.below(6) {
+        0 => Change::Slow { drive, factor: one(dice, &[0.1, 1.0, 3.0, 50.0]) },
+        1 | 2 => Change::Hang { drive, on: dice.chance(0.6) },
+        3 => Change::Fail { array, member },
+        _ => {
+            let step_blocks = 256 << dice.below(6);
+            let settings = Background { step_blocks, depth: 1 + dice.below(4) as u32, rate: None };
+            Change::Replace { array, member, settings: dice.chance(0.5).then_some(settings) }
+        }
+    }
+}
+
+/// The state of every array is one that can be.
+fn check(simulation: &Simulation, system: &System, seed: u64) {
+    for (at, set) in system.arrays.iter().enumerate() {
+        let (state, array) = (simulation.array_state(at).expect("there"), simulation.array(at).expect("there"));
+        assert!(state.rebuilding.less(state.failed).is_empty(), "seed {seed}: {} {state:?}", set.level);
+        assert!(state.good_below <= array.member_blocks(), "seed {seed}: {state:?}");
+        assert!(state.good_below == 0 || !state.rebuilding.is_empty(), "seed {seed}: {state:?}");
+        let drives = simulation.array_drives(at).expect("there");
+        for (member, drive) in drives.iter().enumerate() {
+            assert_eq!(simulation.member_of(*drive), Some((at, member as u16)), "seed {seed}");
+        }
+    }
+}
+
+/// Random systems, random changes, random requests: every request is answered
+/// once, and nothing is left when everything was released.
+#[test]
+fn nothing_is_lost_whatever_happens() {
+    for seed in 0..60 {
+        let mut dice = Dice::new(seed, 77);
+        let mut system = random_system(&mut dice, seed % 2 == 0, 60);
+        let used: Vec<u32> = system.workloads.iter().flat_map(|w| &w.targets).filter_map(drive_of).collect();
+        for set in &mut system.arrays {
+            set.rebuild = dice.chance(0.5).then(Background::default);
+        }
+        let targets: Vec<Target> = (0..system.arrays.len()).map(Target::Array).collect();
+        let targets = [targets, used.into_iter().map(Target::Drive).collect()].concat();
+        let mut simulation = Simulation::serving(&system, &targets).expect("possible");
+        let (mut asked, mut answers) = (0, Vec::new());
+        for _ in 0..200 {
+            if !targets.is_empty() && dice.chance(0.7) {
+                let target = dice.below(targets.len() as u64) as u16;
+                let first = dice.below(simulation.target_blocks(target).expect("served") / 8) * 8;
+                let io = Io { first, blocks: 8 << dice.below(7), write: dice.chance(0.5) };
+                let what = one(&mut dice, &[What::Transfer, What::Transfer, What::Through, What::Flush, What::Trim]);
+                let at = simulation.now() + dice.below(3 * MS);
+                simulation.ask_for(at, what, Outside { target, io, tag: asked });
+                asked += 1;
+            }
+            if dice.chance(0.15) {
+                // also what cannot be, which changes nothing
+                let _ = simulation.change(any_change(&mut dice, &system));
+                check(&simulation, &system, seed);
+            }
+            let until = simulation.now() + dice.below(8 * MS);
+            simulation.pass_until(until);
+            answers.extend(simulation.answers().map(|answer| answer.tag));
+        }
+        for drive in 0..system.drive_count() {
+            let _ = simulation.change(Change::Hang { drive, on: false });
+            let _ = simulation.change(Change::Slow { drive, factor: 1.0 });
+        }
+        let mut events = 0;
+        while let Some(at) = simulation.next_at() {
+            simulation.pass_until(at);
+            answers.extend(simulation.answers().map(|answer| answer.tag));
+            events += 1;
+            assert!(events < 1_000_000, "seed {seed}: it never ends");
+        }
+        answers.sort_unstable();
+        assert_eq!(answers, (0..asked).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(simulation.under_way(), 0, "seed {seed}");
+        check(&simulation, &system, seed);
+        let report = simulation.interval();
+        let left = report.components.iter().filter(|part| part.totals.arrived != part.totals.completed);
+        assert_eq!(left.map(|part| &part.name).collect::<Vec<_>>(), Vec::<&String>::new(), "seed {seed}");
+    }
+}
+
+fn drive_of(target: &Target) -> Option<u32> {
+    match target {
+        Target::Drive(drive) => Some(*drive),
+        Target::Array(_) => None,
+    }
+}
