@@ -447,3 +447,57 @@ fn a_controllers_cache_is_not_a_file_cache() {
     assert_eq!(write(&system.host.cache), Some(Write::Back(Back::default())));
     assert_eq!(write(&system.controllers[0].cache), Some(Write::Back(Back::battery())));
 }
+
+const SET: &str = "[[drive]]\ncount = 4\nplain = { servers = 1, service = { constant_us = 500 } }\ncapacity = \"1GB\"\n\
+[[array]]\nlevel = 5\ndrives = \"disk0-2\"\nspares = \"disk3\"\nrebuild = true\n[[workload]]\n";
+
+#[test]
+fn what_happens_in_the_course_of_a_run_is_read() {
+    use diskwright_simulator::system::{Change, Planned};
+    let text = format!(
+        "{SET}[[event]]\nat = \"30s\"\nhang = [\"disk1\", \"disk3\"]\n[[event]]\nat = \"10s\"\nfail = \"disk2\"\n\
+         [[event]]\nat = \"40s\"\nrelease = \"disk1\"\n\
+         [[event]]\nat = \"20s\"\nslow = {{ drive = \"disk0\", factor = 2.5 }}\n\
+         [[event]]\nat = \"50s\"\nreplace = \"disk2\"\nrebuild = {{ depth = 2 }}\n"
+    );
+    let found = described(&text);
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+    let background = diskwright_simulator::system::Background { depth: 2, ..Default::default() };
+    let expected = [
+        (10, Change::Fail { array: 0, member: 2 }),
+        (20, Change::Slow { drive: 0, factor: 2.5 }),
+        (30, Change::Hang { drive: 1, on: true }),
+        (30, Change::Hang { drive: 3, on: true }),
+        (40, Change::Hang { drive: 1, on: false }),
+        (50, Change::Replace { array: 0, member: 2, settings: Some(background) }),
+    ];
+    assert_eq!(found.system.events, expected.map(|(s, change)| Planned { at: s * 1_000_000_000, change }));
+    let late = format!("{SET}[[event]]\nat = \"2h\"\nhang = \"disk\"\n");
+    let found = described(&late);
+    assert_eq!(found.system.events.len(), 4, "a group is all of its drives");
+    assert!(found.notes.iter().any(|note| note.to_string().contains("after the end of the run")));
+}
+
+#[test]
+fn what_cannot_happen_is_told() {
+    for (event, expected) in [
+        ("hang = \"disk0\"", "`at` is missing"),
+        ("at = 30\nhang = \"disk0\"", "`at`"),
+        ("at = \"1s\"", "nothing happens: one of fail, replace, slow, hang, release is needed"),
+        ("at = \"1s\"\nfail = \"disk0\"\nhang = \"disk1\"", "two things happen"),
+        ("at = \"1s\"\nfail = \"disk7\"", "numbered 0 to 3"),
+        ("at = \"1s\"\nfail = \"disc0\"", "no drive is called `disc0`"),
+        ("at = \"1s\"\nfail = \"disk3\"", "`disk3` is no member of an array"),
+        ("at = \"1s\"\nfail = 3", "a text in quotes"),
+        ("at = \"1s\"\nfail = \"disk0\"\nrebuild = true", "that comes by `replace`"),
+        ("at = \"1s\"\nslow = \"disk0\"", "is a table with keys of its own"),
+        ("at = \"1s\"\nslow = { drive = \"disk0\" }", "`factor` is missing"),
+        ("at = \"1s\"\nslow = { factor = 2 }", "`drive` is missing"),
+        ("at = \"1s\"\nslow = { drive = \"disk0\", factor = 0 }", "`factor`"),
+        ("at = \"1s\"\nslow = { drive = \"disk0\", factor = 2, for = \"1s\" }", "unknown key `for`"),
+        ("at = \"1s\"\nfails = \"disk0\"", "unknown key `fails`; did you mean `fail`?"),
+    ] {
+        let told = told(&format!("{SET}[[event]]\n{event}\n"), &[]);
+        assert!(told.contains(expected), "{event}\n---\n{told}");
+    }
+}

@@ -175,7 +175,7 @@ fn recorded(path: &Path) -> Result<(Vec<Recorded>, u64), String> {
 /// Simulates a system; `each` is told of every interval.
 pub fn simulate(
     system: System,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
     mut each: impl FnMut(&Report) -> Result<(), Failure>,
 ) -> Result<Outcome, Failure> {
     let mut simulation = Simulation::new(&system)?;
@@ -199,6 +199,8 @@ pub fn simulate(
             failed = each(report).err();
         }
     });
+    let refused = simulation.refused().iter();
+    notes.extend(refused.map(|(at, why)| format!("at {} s nothing happened: {why}", *at as f64 / 1e9)));
     match failed {
         Some(error) => Err(error),
         None => Ok(Outcome { system, notes, report, course }),

@@ -43,6 +43,8 @@ pub enum Part {
     Split,
     /// A channel that drives keep for the whole of a request, and share.
     Channel,
+    /// What happens in the course of a run.
+    Event,
 }
 
 impl Part {
@@ -60,6 +62,7 @@ impl Part {
             Part::Gate => "a limit of requests at a time",
             Part::Split => "a largest request",
             Part::Channel => "a channel that is kept by one of several drives for a whole request",
+            Part::Event => "what happens in the course of a run",
         }
     }
 }
@@ -171,6 +174,9 @@ fn steady(built: &Built, press: &Press, workload: &Workload) -> Result<State, Un
 /// Looks for parts that have no answer.
 fn check(system: &System) -> Result<(), Unsolved> {
     let no = |of: &str, part| Err(Unsolved::Part { of: of.to_owned(), part });
+    if !system.events.is_empty() {
+        return no(&system.name, Part::Event);
+    }
     if system.host.transfer_blocks.is_some() {
         return no("host", Part::Split);
     }

@@ -142,7 +142,7 @@ fn members(fields: &Fields<'_, '_>, drives: &[Drives], spares: &[u32], only: boo
     members
 }
 
-fn called(drives: &[Drives], drive: u32) -> String {
+pub(super) fn called(drives: &[Drives], drive: u32) -> String {
     match group_of(drives, drive) {
         Some((group, _)) if group.count == 1 => group.name.clone(),
         Some((group, at)) => format!("{}{at}", group.name),
@@ -208,7 +208,7 @@ fn failed(fields: &Fields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u1
 }
 
 /// `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
-fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<Background> {
+pub(super) fn background(fields: &Fields<'_, '_>, key: &'static str) -> Option<Background> {
     let usual = Background::default();
     if let Some(on) = fields.take(key)?.get_ref().as_bool() {
         return on.then_some(usual);
@@ -264,7 +264,8 @@ fn services(fields: &Fields<'_, '_>, set: &Set) {
     if lost > 0 && !survives {
         fields.note_at("failed", format!("{} loses its data with a member; what lay there is not served", set.level));
     }
-    if set.rebuild.is_some() && lost == 0 {
+    // with a spare it waits for a failure in the course of a run
+    if set.rebuild.is_some() && lost == 0 && set.spares.is_empty() {
         fields.note_at("rebuild", "no member has failed: there is nothing to rebuild; failed = [0] would make it so");
     }
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {

@@ -3,12 +3,13 @@
 //! `docs/systems.md` lists every key.
 //!
 //! The parts are read in the order in which they refer to one another: buses,
-//! controllers, channels, drives, arrays, workloads. [`Names`] knows what was
+//! controllers, channels, drives, arrays, workloads, events. [`Names`] knows what was
 //! read so far.
 
 mod arrays;
 mod caches;
 mod drives;
+mod events;
 mod kinds;
 mod names;
 mod path;
@@ -108,6 +109,7 @@ fn system(top: &Fields<'_, '_>, files: &Files<'_>) -> Option<System> {
     let (workloads, events) = (Vec::new(), Vec::new());
     let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads, events };
     system.workloads = workloads::workloads(top, &names, &system, files);
+    system.events = events::events(top, &system);
     top.finish();
     Some(system)
 }

@@ -1,0 +1,105 @@
+//! `[[event]]`: what happens to drives in the course of a run.
+
+use super::arrays::{background, called};
+use super::names::drives_of;
+use super::path::each;
+use crate::system::{Change, Planned, SLOWEST, System};
+use crate::text::Fields;
+
+/// What can happen, by its key.
+const SORTS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
+
+/// All events, in the order of their time.
+pub(super) fn events(top: &Fields<'_, '_>, system: &System) -> Vec<Planned> {
+    let mut events = Vec::new();
+    each(top, "event", |fields| event(fields, system, &mut events));
+    events.sort_by_key(|planned| planned.at);
+    events
+}
+
+fn event(fields: &Fields<'_, '_>, system: &System, events: &mut Vec<Planned>) {
+    if !fields.has("at") {
+        fields.missing("at", "\"30s\"");
+    }
+    let at = fields.time("at").unwrap_or(0);
+    let end = system.watch.warm_up.saturating_add(system.watch.duration);
+    if at > end {
+        fields.note_at("at", "this is after the end of the run: `[watch]` says how long it is");
+    }
+    let said: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has(sort)).collect();
+    match said.as_slice() {
+        [] => fields.wrong("nothing happens: one of fail, replace, slow, hang, release is needed"),
+        [_] => {}
+        [_, second, ..] => fields.wrong_at(second, "two things happen; each needs an [[event]] of its own"),
+    }
+    let rebuild = background(fields, "rebuild");
+    if rebuild.is_some() && !fields.has("replace") {
+        fields.wrong_at("rebuild", "`rebuild` says how a drive is rebuilt that comes by `replace`");
+    }
+    let changes = [
+        members(fields, system, "fail", |array, member| Change::Fail { array, member }),
+        members(fields, system, "replace", |array, member| Change::Replace { array, member, settings: rebuild }),
+        slow(fields, system),
+        drives(fields, system, "hang", |drive| Change::Hang { drive, on: true }),
+        drives(fields, system, "release", |drive| Change::Hang { drive, on: false }),
+    ];
+    events.extend(changes.into_iter().flatten().map(|change| Planned { at, change }));
+}
+
+/// The same happens to all drives that a key names.
+fn drives(fields: &Fields<'_, '_>, system: &System, key: &'static str, change: impl Fn(u32) -> Change) -> Vec<Change> {
+    let mut found = Vec::new();
+    for (text, at) in fields.texts(key) {
+        match drives_of(&system.drives, text) {
+            Ok(some) => found.extend(some.into_iter().map(&change)),
+            Err(message) => fields.source.wrong(at, &fields.item, message),
+        }
+    }
+    found
+}
+
+/// The same happens to all members of arrays that a key names.
+fn members(
+    fields: &Fields<'_, '_>,
+    system: &System,
+    key: &'static str,
+    change: impl Fn(usize, u16) -> Change,
+) -> Vec<Change> {
+    let mut found = Vec::new();
+    for (text, at) in fields.texts(key) {
+        let some = drives_of(&system.drives, text).unwrap_or_else(|message| {
+            fields.source.wrong(at, &fields.item, message);
+            Vec::new()
+        });
+        for drive in some {
+            let of = |set: &crate::system::Set| set.members.iter().position(|member| *member == drive);
+            match system.arrays.iter().enumerate().find_map(|(array, set)| Some((array, of(set)?))) {
+                Some((array, member)) => found.push(change(array, member as u16)),
+                None => {
+                    let name = called(&system.drives, drive);
+                    let message = format!("`{name}` is no member of an array, and only members fail and are replaced");
+                    fields.source.wrong(at, &fields.item, message);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// `slow = { drive = "disk1", factor = 10 }`.
+fn slow(fields: &Fields<'_, '_>, system: &System) -> Vec<Change> {
+    let Some(inner) = fields.has("slow").then(|| fields.inner("slow")).flatten() else {
+        fields.know(&["slow"]);
+        return Vec::new();
+    };
+    if !inner.has("drive") {
+        inner.missing("drive", "\"disk1\"");
+    }
+    if !inner.has("factor") {
+        inner.missing("factor", "10");
+    }
+    let factor = inner.number("factor", SLOWEST.0, SLOWEST.1).unwrap_or(1.0);
+    let changes = drives(&inner, system, "drive", |drive| Change::Slow { drive, factor });
+    inner.finish();
+    changes
+}
