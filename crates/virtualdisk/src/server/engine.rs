@@ -1,13 +1,14 @@
 //! Requests of clients: their content, and the time that they take.
 
+use std::collections::BTreeMap;
+
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::Members;
 use diskwright_simulator::run::{Answer, Outside, Simulation, What};
-use diskwright_simulator::system::{System, Target};
+use diskwright_simulator::system::Target;
 
 use super::changes::{Changes, blocks_of};
-use super::exports::{self, Export};
-use super::orders::Order;
+use super::exports::Export;
 use crate::content::{Content, Trouble};
 use crate::nbd::reply::Extent;
 use crate::nbd::request::Request;
@@ -70,6 +71,8 @@ pub struct Engine {
     pub content: Content,
     pub exports: Vec<Export>,
     pub changes: Changes,
+    /// What content could not follow of the model, by array.
+    pub troubles: BTreeMap<usize, String>,
     pending: Vec<Pending>,
     free: Vec<u32>,
     done: Vec<Done>,
@@ -95,6 +98,7 @@ impl Engine {
             content,
             exports,
             changes,
+            troubles: BTreeMap::new(),
             pending: Vec::new(),
             free: Vec::new(),
             done: Vec::new(),
@@ -139,7 +143,7 @@ impl Engine {
             self.done.push(Done { wish, due: at });
             return;
         }
-        let then = self.trouble(at, &mut wish);
+        let then = self.trouble(&mut wish);
         let tag = self.add(Pending { wish, then, legs: 1 });
         let through = flags.has(CommandFlags::FUA) && command != Command::Read;
         if let Some(syncs) = &self.syncs
@@ -152,7 +156,7 @@ impl Engine {
     }
 
     /// What the orders have made of a request: an error, or members to avoid.
-    fn trouble(&mut self, at: Ns, wish: &mut Wish) -> Then {
+    fn trouble(&mut self, wish: &mut Wish) -> Then {
         let Request { command, offset, length, .. } = wish.request;
         if !self.changes.any_fails() || !matches!(command, Command::Read | Command::Write | Command::WriteZeroes) {
             return Then::Nothing;
@@ -174,7 +178,7 @@ impl Engine {
                 if io.write {
                     // an array gives a member up that did not take a write
                     let lost: Vec<u16> = failing.iter().collect();
-                    lost.into_iter().for_each(|member| self.fail(at, array, member).unwrap_or_default());
+                    lost.into_iter().for_each(|member| self.fail(array, member).unwrap_or_default());
                     return Then::Nothing;
                 }
                 wish.avoid = failing;
@@ -226,6 +230,7 @@ impl Engine {
         self.simulation.pass_until(now);
         let mut answers = std::mem::take(&mut self.answers);
         answers.extend(self.simulation.answers());
+        self.follow();
         for answer in answers.drain(..) {
             match std::mem::replace(&mut self.pending[answer.tag as usize].then, Then::Nothing) {
                 Then::Nothing => self.leg(answer.at, answer.tag),
@@ -275,72 +280,6 @@ impl Engine {
         }
         extents
     }
-
-    /// Carries out an order that changes the disk.
-    pub fn obey(&mut self, now: Ns, system: &System, order: &Order) -> Result<(), String> {
-        let name = order.member().unwrap_or_default();
-        let drive = exports::drive_by_name(system, name).ok_or_else(|| exports::unknown_drive(system, name))?;
-        self.simulation.pass_until(now);
-        match order {
-            Order::Fail { .. } => {
-                let (array, member) = self.member(drive, name)?;
-                self.fail(now, array, member)
-            }
-            Order::Replace { .. } => {
-                let (array, member) = self.member(drive, name)?;
-                self.replace(array, member, drive)
-            }
-            Order::Slow { factor, .. } => {
-                self.change(Change::Slow { drive, factor: *factor })?;
-                self.changes.of(drive).into_iter().for_each(|change| change.factor = *factor);
-                Ok(())
-            }
-            Order::Hang { .. } | Order::Release { .. } => {
-                let on = matches!(order, Order::Hang { .. });
-                self.change(Change::Hang { drive, on })?;
-                self.changes.of(drive).into_iter().for_each(|change| change.hangs = on);
-                Ok(())
-            }
-            Order::Error { share, what, .. } => {
-                self.changes.fail(drive, *share, *what);
-                Ok(())
-            }
-            Order::Status | Order::Stop => Ok(()),
-        }
-    }
-
-    fn change(&mut self, change: Change) -> Result<(), String> {
-        let _ = change;
-        Err("not yet".into())
-    }
-
-    /// A member fails: its data is gone, in the model and in fact.
-    fn fail(&mut self, _now: Ns, array: usize, member: u16) -> Result<(), String> {
-        self.change(Change::Fail { array, member })?;
-        self.content.fail(array, member).map_err(|trouble| trouble.to_string())
-    }
-
-    fn replace(&mut self, array: usize, member: u16, drive: u32) -> Result<(), String> {
-        self.change(Change::Replace { array, member })?;
-        self.changes.forget(drive);
-        self.content.replace(array, member).map_err(|trouble| trouble.to_string())
-    }
-
-    /// The array and the place there of a drive.
-    fn member(&self, drive: u32, name: &str) -> Result<(usize, u16), String> {
-        let arrays = (0..).map_while(|array| Some((array, self.simulation.array_drives(array)?)));
-        let found = arrays.filter_map(|(array, drives)| Some((array, drives.iter().position(|d| *d == drive)?))).next();
-        let (array, member) = found.ok_or_else(|| format!("`{name}` is no member of an array"))?;
-        Ok((array, member as u16))
-    }
-}
-
-#[allow(dead_code)] // the simulator takes these next
-enum Change {
-    Fail { array: usize, member: u16 },
-    Replace { array: usize, member: u16 },
-    Slow { drive: u32, factor: f64 },
-    Hang { drive: u32, on: bool },
 }
 
 /// Stretches that one answer tells of at most.

@@ -12,6 +12,7 @@ mod clock;
 mod engine;
 mod exports;
 mod listen;
+mod obey;
 mod orders;
 mod service;
 mod status;

@@ -85,6 +85,7 @@ fn arrays(server: &Server) -> Vec<Value> {
             "name": set.name,
             "level": set.level.to_string(),
             "members": members,
+            "trouble": server.engine.troubles.get(&at),
             "lost_blocks": reported.map(|array| array.lost_blocks),
             "background": background.filter(|work| work.ended.is_none()).map(|work| json!({
                 "task": format!("{:?}", work.task).to_lowercase(),

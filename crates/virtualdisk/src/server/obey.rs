@@ -1,0 +1,136 @@
+//! Orders carried out: the model, the content and what is known of the drives
+//! change together.
+
+use diskwright_simulator::Ns;
+use diskwright_simulator::array::{Members, State};
+use diskwright_simulator::system::{Change, System, Target};
+
+use super::engine::Engine;
+use super::exports::{drive_by_name, unknown_drive};
+use super::orders::{Order, What};
+use crate::content::{Content, Trouble};
+
+impl Engine {
+    /// Carries out an order that changes the disk.
+    pub fn obey(&mut self, now: Ns, system: &System, order: &Order) -> Result<(), String> {
+        let name = order.member().unwrap_or_default();
+        let drive = drive_by_name(system, name).ok_or_else(|| unknown_drive(system, name))?;
+        self.simulation.pass_until(now);
+        match order {
+            Order::Status | Order::Stop => Ok(()),
+            Order::Fail { .. } => match self.simulation.member_of(drive) {
+                Some((array, member)) => self.fail(array, member),
+                None => self.fail_alone(drive, name),
+            },
+            Order::Replace { .. } => match self.simulation.member_of(drive) {
+                Some((array, member)) => self.replace(array, member, drive),
+                None => self.replace_alone(drive, name),
+            },
+            Order::Slow { factor, .. } => {
+                self.change(Change::Slow { drive, factor: *factor })?;
+                self.changes.of(drive).into_iter().for_each(|change| change.factor = *factor);
+                Ok(())
+            }
+            Order::Hang { .. } | Order::Release { .. } => {
+                let on = matches!(order, Order::Hang { .. });
+                self.change(Change::Hang { drive, on })?;
+                self.changes.of(drive).into_iter().for_each(|change| change.hangs = on);
+                Ok(())
+            }
+            Order::Error { share, what, .. } => {
+                self.changes.fail(drive, *share, *what);
+                Ok(())
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), String> {
+        self.simulation.change(change).map_err(|error| error.to_string())
+    }
+
+    /// A member fails: its data is gone, in the model and in fact.
+    pub(super) fn fail(&mut self, array: usize, member: u16) -> Result<(), String> {
+        self.change(Change::Fail { array, member })?;
+        self.content.fail(array, member).map_err(|trouble| trouble.to_string())?;
+        // a spare may have come into its place
+        self.follow();
+        Ok(())
+    }
+
+    fn replace(&mut self, array: usize, member: u16, drive: u32) -> Result<(), String> {
+        self.change(Change::Replace { array, member, settings: None })?;
+        self.changes.forget(drive);
+        self.content.replace(array, member).map_err(|trouble| trouble.to_string())
+    }
+
+    /// A drive that is served by itself fails: all of its requests do, and its data is gone.
+    fn fail_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
+        self.forget_alone(drive, name)?;
+        self.changes.fail(drive, 1.0, What::All);
+        Ok(())
+    }
+
+    fn replace_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
+        self.forget_alone(drive, name)?;
+        self.changes.forget(drive);
+        Ok(())
+    }
+
+    fn forget_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
+        let target = Target::Drive(drive);
+        if !self.exports.iter().any(|export| export.target == target) {
+            return Err(format!("`{name}` is a spare, or its place was taken by one"));
+        }
+        let bytes = self.content.bytes(target);
+        self.content.trim(target, 0, bytes).map_err(|trouble| trouble.to_string())
+    }
+
+    /// Content follows the model: members that failed by the description's events
+    /// lose theirs, spares take places, rebuilds go on as far as the model is.
+    pub(super) fn follow(&mut self) {
+        let mut array = 0;
+        while let (Some(model), Some((failed, rebuilding))) =
+            (self.simulation.array_state(array), self.content.state(array))
+        {
+            if model.failed != failed || model.rebuilding != rebuilding || !rebuilding.is_empty() {
+                self.follow_array(array, model, (failed, rebuilding));
+            }
+            array += 1;
+        }
+    }
+
+    fn follow_array(&mut self, array: usize, model: State, (failed, rebuilding): (Members, Members)) {
+        // what a mirror of stripe sets counts as failed beside a failed member still has its data
+        let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
+        if !mirrors_sets {
+            for member in model.failed.less(failed).iter() {
+                self.trouble_with(array, |content| content.fail(array, member));
+            }
+        }
+        let (failed, _) = self.content.state(array).unwrap_or_default();
+        for member in model.rebuilding.and(failed).less(rebuilding).iter() {
+            self.trouble_with(array, |content| content.replace(array, member));
+        }
+        let (_, rebuilding) = self.content.state(array).unwrap_or_default();
+        if rebuilding.is_empty() {
+            return;
+        }
+        if model.failed.and(rebuilding).is_empty() {
+            self.trouble_with(array, |content| content.finish_rebuild(array));
+        } else {
+            self.trouble_with(array, |content| content.rebuilt(array, model.good_below));
+        }
+    }
+
+    /// Content that cannot follow is told of by the status, and by the errors of
+    /// whoever reads what is lost.
+    fn trouble_with(&mut self, array: usize, what: impl FnOnce(&mut Content) -> Result<(), Trouble>) {
+        if let Err(trouble) = what(&mut self.content) {
+            self.troubles.insert(array, trouble.to_string());
+        }
+    }
+}
+
+fn one(member: u16) -> Members {
+    Members::NONE.with(member)
+}
