@@ -108,7 +108,12 @@ fn data_survives_a_member_and_its_rebuild() {
     let status = disk.json(&["fail", "disk1"]);
     assert_eq!(states(&status), ["well", "failed", "well"]);
     assert!(disk.refused(&["fail", "disk9"]).contains("no drive is called `disk9`; there are disk0, disk1"));
-    assert!(disk.refused(&["fail", "disk3"]).contains("no member"));
+    assert!(disk.refused(&["fail", "disk1"]).contains("failed"));
+    disk.json(&["fail", "disk3"]);
+    let mut alone = disk.client("disk3");
+    assert!(alone.read(0, &mut [0; 512]).is_err(), "a drive by itself has nobody who could help");
+    disk.json(&["replace", "disk3"]);
+    alone.read(0, &mut [0; 512]).expect("a new drive");
     let mut back = vec![0; data.len()];
     client.read(12_345, &mut back).expect("read");
     assert!(back == data, "degraded");
