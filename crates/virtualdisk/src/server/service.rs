@@ -198,6 +198,9 @@ impl Server {
 
     /// How long nothing has to be done, and whether the end of that is to be met exactly.
     fn until(&mut self, tick: Duration) -> (Duration, bool) {
+        if self.engine.has_done() {
+            return (Duration::ZERO, false);
+        }
         let look = tick.min(LOOK);
         let next = self.engine.simulation.next_at().map_or(Duration::MAX, |at| self.clock.until(at));
         if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
@@ -287,6 +290,8 @@ impl Server {
             // small answers are not to wait for each other
             if sockopt::socket_domain(&fd).is_ok_and(|family| family != AddressFamily::UNIX) {
                 let _ = sockopt::set_tcp_nodelay(&fd, true);
+                // a client whose machine died says nothing
+                let _ = sockopt::set_socket_keepalive(&fd, true);
             }
             let source = Source::Client(place as u32);
             if self.wake.watch(&fd, source).is_err() {
