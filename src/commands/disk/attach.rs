@@ -1,34 +1,52 @@
 //! `disk attach`, `disk detach`: an NBD export as a block device.
 
-use std::path::PathBuf;
+use std::env;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::{Args, ValueEnum};
+use diskwright_virtualdisk::attach::export::{Address, Export};
+use diskwright_virtualdisk::attach::front::{self, Wanted};
+use diskwright_virtualdisk::attach::journal::{Entry, FOLDER};
+use diskwright_virtualdisk::attach::{AttachError, Attached, By, detach as back, keep as stay};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::Failure;
+use super::super::{Failure, output};
 
 /// Arguments of `disk attach`.
 #[derive(Args)]
 pub struct Attach {
-    /// The server's Unix socket; where only one disk is served on this machine, that one's
+    /// The export, as `disk` prints it: nbd+unix:///NAME?socket=PATH, nbd://HOST:PORT/NAME
+    #[arg(conflicts_with_all = ["socket", "host", "export"])]
+    uri: Option<String>,
+    /// The server's Unix socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// The server's host and port
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
+    host: Option<String>,
     /// The export's name; the server's default export otherwise
     #[arg(long, default_value = "", value_name = "NAME")]
     export: String,
     /// The path into the kernel; the best that works here otherwise
     #[arg(long, value_enum)]
-    by: Option<By>,
+    by: Option<Way>,
+    /// Connections to the server, where it takes several: 1 by nbd and 16 by fuse otherwise
+    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=64))]
+    connections: Option<u32>,
+    /// Make a device that refuses writes
+    #[arg(long)]
+    read_only: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
-    /// The kernel's NBD client
-    Nbd,
-    /// nbdfuse and a loop device
-    Fuse,
+    #[command(flatten)]
+    journal: Journal,
 }
 
 /// Arguments of `disk detach`.
@@ -40,6 +58,14 @@ pub struct Detach {
     /// All that `disk attach` made on this machine, and what killed ones left behind
     #[arg(long)]
     all: bool,
+    /// Also what is in use, or whose server hangs; its users see I/O errors from then on
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    journal: Journal,
 }
 
 /// Arguments of `disk keep`.
@@ -49,14 +75,125 @@ pub struct Keep {
     entry: PathBuf,
 }
 
-pub fn attach(_arguments: &Attach) -> Result<(), Failure> {
-    Err(Failure::Failed("attaching is not there yet".into()))
+/// Where the journal is; tests have their own.
+#[derive(Args)]
+struct Journal {
+    #[arg(long = "journal", value_name = "DIR", default_value = FOLDER, hide = true)]
+    folder: PathBuf,
 }
 
-pub fn detach(_arguments: &Detach) -> Result<(), Failure> {
-    Err(Failure::Failed("detaching is not there yet".into()))
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// The kernel's NBD client
+    Nbd,
+    /// The kernel's block devices in user space
+    Ublk,
+    /// nbdfuse and a loop device
+    Fuse,
 }
 
-pub fn keep(_arguments: &Keep) -> Result<(), Failure> {
-    Err(Failure::Failed("attaching is not there yet".into()))
+impl From<Way> for By {
+    fn from(path: Way) -> By {
+        match path {
+            Way::Nbd => By::Nbd,
+            Way::Ublk => By::Ublk,
+            Way::Fuse => By::Fuse,
+        }
+    }
+}
+
+impl Attach {
+    fn export(&self) -> Result<Export, Failure> {
+        let usage = |error: diskwright_virtualdisk::attach::export::UriError| Failure::Usage(error.to_string());
+        let address = match (&self.uri, &self.socket, &self.host) {
+            (Some(uri), ..) => return Export::parse(uri).map_err(usage),
+            (None, Some(socket), _) => Address::Unix(socket.clone()),
+            (None, None, Some(host)) => Address::tcp(host).map_err(usage)?,
+            (None, None, None) => return Err(Failure::Usage("which server? say --socket PATH, or a URI".into())),
+        };
+        Ok(Export { address, name: self.export.clone() })
+    }
+}
+
+/// Makes a device.
+pub fn attach(arguments: &Attach) -> Result<(), Failure> {
+    let wanted = Wanted {
+        export: arguments.export()?,
+        by: arguments.by.map(By::from),
+        connections: arguments.connections,
+        read_only: arguments.read_only,
+        journal: arguments.journal.folder.clone(),
+    };
+    let program = env::current_exe()?;
+    let (made, notes) = front::attach(&wanted, |entry| {
+        let mut command = Command::new(program);
+        command.args(["disk", "keep"]).arg(entry);
+        command
+    })?;
+    let mut said = String::new();
+    for note in &notes {
+        let _ = writeln!(said, "note: {note}");
+    }
+    let _ = write!(said, "{}", about(&made));
+    // what is said beside the answer may get lost
+    let _ = io::stderr().lock().write_all(said.as_bytes());
+    if arguments.json { output::json(&made) } else { output::text(&format!("{}\n", made.device)) }
+}
+
+/// What a person wants to know about a device that was made.
+fn about(made: &Attached) -> String {
+    let way = match made.by {
+        By::Nbd => "the kernel's NBD client",
+        By::Ublk => "ublk",
+        By::Fuse => "nbdfuse and a loop device",
+    };
+    let (kind, many) = (if made.read_only { "read-only, " } else { "" }, made.connections);
+    let connections = if many == 1 { "1 connection".to_owned() } else { format!("{many} connections") };
+    let mut said = format!("{} is {} by {way}, {kind}{connections}\n", made.device, made.uri);
+    for limit in &made.limits {
+        let _ = writeln!(said, "limit: {limit}");
+    }
+    said
+}
+
+/// Gives devices back.
+pub fn detach(arguments: &Detach) -> Result<(), Failure> {
+    front::root_only()?;
+    let folder = std::path::absolute(&arguments.journal.folder)?;
+    let (gone, failed) = match &arguments.device {
+        Some(device) => one(&folder, device, arguments.force),
+        None => back::detach_all(&folder, arguments.force),
+    };
+    if arguments.json {
+        let item = |a: &Attached| json!({ "device": a.device, "by": a.by, "uri": a.uri });
+        let gone: Vec<_> = gone.iter().map(item).collect();
+        let failed: Vec<_> = failed.iter().map(ToString::to_string).collect();
+        output::json(&json!({ "schema": "diskwright.detach/1", "detached": gone, "failed": failed }))?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
+}
+
+fn one(folder: &Path, device: &Path, force: bool) -> (Vec<Attached>, Vec<AttachError>) {
+    match back::detach(folder, device, force) {
+        Ok(gone) => (vec![gone], Vec::new()),
+        Err(error) => (Vec::new(), vec![error]),
+    }
+}
+
+/// Stays with a device; `attach` starts it.
+pub fn keep(arguments: &Keep) -> Result<(), Failure> {
+    front::root_only()?;
+    let (stop, signalled) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+    }
+    let stop = OwnedFd::from(stop);
+    stay::keep(&Entry::at(&arguments.entry), stop.as_fd(), |told| {
+        let line = serde_json::to_string(told).map(|line| line + "\n");
+        line.is_ok_and(|line| output::text(&line).is_ok())
+    })?;
+    Ok(())
 }

@@ -1,0 +1,144 @@
+//! `detach`: gives devices back, and undoes what killed ones left behind.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use diskwright_counters::live::Roots;
+use diskwright_probe::{guard, usage};
+use rustix::fs::{FileType, OFlags, major, minor};
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::journal::Entry;
+use super::{AttachError, Attached, By, fuse, keep, kernel, tools};
+
+/// Time for the process that stayed to undo everything, with a server that hangs.
+const GOING: Duration = Duration::from_secs(30);
+
+/// Gives a device back, and returns what it was.
+///
+/// # Errors
+/// Where it is none of ours; where it is in use, unless `force`; with what
+/// could not be undone.
+pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<Attached, AttachError> {
+    let known: Vec<(Entry, Attached)> =
+        Entry::all(journal).into_iter().filter_map(|entry| entry.attached().map(|a| (entry, a))).collect();
+    let path = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    let Some((entry, attached)) = known.iter().find(|(_, a)| Path::new(&a.device) == path) else {
+        let devices: Vec<&str> = known.iter().map(|(_, a)| a.device.as_str()).collect();
+        let made = if devices.is_empty() { String::new() } else { format!(", which made {}", devices.join(", ")) };
+        return Err(AttachError::NotOurs { device: device.display().to_string(), made });
+    };
+    give_back(entry, attached, force)?;
+    Ok(attached.clone())
+}
+
+/// Gives all devices back: what was, and what could not be.
+#[must_use]
+pub fn detach_all(journal: &Path, force: bool) -> (Vec<Attached>, Vec<AttachError>) {
+    let (mut gone, mut failed) = (Vec::new(), Vec::new());
+    for entry in Entry::all(journal) {
+        let attached = entry.attached();
+        let done = match &attached {
+            Some(attached) => give_back(&entry, attached, force),
+            // one that is just being made is somebody's
+            None => undo_abandoned(&entry),
+        };
+        match done {
+            Ok(()) => gone.extend(attached),
+            Err(error) => failed.push(error),
+        }
+    }
+    (gone, failed)
+}
+
+/// Undoes what killed processes left behind and nobody uses; returns what was
+/// found, in sentences.
+#[must_use]
+pub fn sweep(journal: &Path) -> Vec<String> {
+    let mut notes = Vec::new();
+    for entry in Entry::all(journal) {
+        let Ok(Some(_lock)) = entry.abandoned() else { continue };
+        let name = entry.attached().map_or("what was left of an attach".to_owned(), |a| a.device);
+        let why = uses(&entry);
+        if !why.is_empty() {
+            notes.push(format!("{name} has lost the process that looked after it and is in use ({})", why.join(", ")));
+            continue;
+        }
+        notes.push(match keep::undo(&entry, true) {
+            Ok(()) => format!("{name} had lost the process that looked after it, and was undone"),
+            Err(error) => format!("{name} has lost the process that looked after it; {error}"),
+        });
+    }
+    notes
+}
+
+/// Undoes what an entry's process left behind, if that is dead.
+///
+/// # Errors
+/// With what could not be undone.
+pub fn undo_abandoned(entry: &Entry) -> Result<(), AttachError> {
+    match entry.abandoned()? {
+        Some(_lock) => keep::undo(entry, true),
+        None => Ok(()),
+    }
+}
+
+fn give_back(entry: &Entry, attached: &Attached, force: bool) -> Result<(), AttachError> {
+    let ours = devices(entry).contains(&attached.device);
+    if ours && !force {
+        release(entry, attached)?;
+    }
+    let _ = tools::process(attached.pid, entry.folder()).map(|it| pidfd_send_signal(it, Signal::TERM));
+    let mut left = Ok(());
+    let gone = tools::until(GOING, || {
+        left = undo_abandoned(entry);
+        !entry.folder().exists() || left.is_err()
+    });
+    left?;
+    if gone { Ok(()) } else { Err(AttachError::Slow { step: attached.device.clone(), seconds: GOING.as_secs() }) }
+}
+
+/// Lets the kernel's device go that nobody uses, while nobody else can begin to.
+fn release(entry: &Entry, attached: &Attached) -> Result<(), AttachError> {
+    let device = &attached.device;
+    let in_use = |why: Vec<String>| AttachError::InUse { device: device.clone(), why: why.join(", ") };
+    let why = uses(entry);
+    if !why.is_empty() {
+        return Err(in_use(why));
+    }
+    let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step(device.clone(), e))?;
+    // until it is closed again nobody mounts it
+    let claim = guard::claim(&open, OFlags::RDONLY).map_err(|error| match error {
+        Errno::BUSY => in_use(vec!["the kernel does not give it exclusively".to_owned()]),
+        error => AttachError::step(device.clone(), error),
+    })?;
+    if !keep::flush(device) {
+        return Err(AttachError::Hangs { device: device.clone() });
+    }
+    match attached.by {
+        By::Fuse => fuse::detach(device)?,
+        By::Nbd | By::Ublk => kernel::undo(entry)?,
+    }
+    drop((claim, open));
+    Ok(())
+}
+
+/// The kernel's devices of an entry.
+fn devices(entry: &Entry) -> Vec<String> {
+    let nbd = kernel::devices(entry).into_iter().map(|index| format!("/dev/nbd{index}"));
+    fuse::devices(entry).into_iter().chain(nbd).collect()
+}
+
+/// Who uses an entry's devices.
+fn uses(entry: &Entry) -> Vec<String> {
+    let roots = Roots::default();
+    let numbers = devices(entry).into_iter().filter_map(|device| {
+        let found = rustix::fs::stat(&device).ok()?;
+        let is_one = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+        is_one.then(|| (u64::from(major(found.st_rdev)), u64::from(minor(found.st_rdev))))
+    });
+    numbers.flat_map(|number| usage::of_device(&roots, number)).collect()
+}

@@ -1,0 +1,161 @@
+//! The path for kernels without an NBD client: nbdfuse shows the export as a
+//! file, and a loop device with direct I/O makes that a block device.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Signal;
+
+use super::AttachError;
+use super::journal::{Entry, Order};
+use super::tools::{self, need, run};
+
+/// Connections that nbdfuse shall make.
+pub const CONNECTIONS: u32 = 16;
+/// Threads of nbdfuse that take requests from the kernel: libfuse's own limit,
+/// which nbdfuse cannot change. Each has one request.
+pub const IN_FLIGHT: u32 = 10;
+/// Time for nbdfuse to connect, and for programs that only tell the kernel something.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for what was ended to be gone.
+const GOING: Duration = Duration::from_secs(3);
+
+/// What differs from a disk of one's own.
+pub fn limits() -> Vec<String> {
+    vec![
+        format!(
+            "at most {IN_FLIGHT} requests are in flight at the server, however many are asked for: \
+             keep to a depth of 8 or less where times matter"
+        ),
+        "each request costs about 0.1 ms of this machine's own on its way through nbdfuse and the loop device"
+            .to_owned(),
+        "requests of more than 128 KiB reach the server in pieces".to_owned(),
+        "under a shortage of memory writes may wait for nbdfuse, which waits for memory: no swap on it".to_owned(),
+    ]
+}
+
+/// Why this path does not work here.
+pub fn obstacle() -> Option<String> {
+    let missing = [("nbdfuse", "libnbd-bin"), ("fusermount3", "fuse3"), ("losetup", "util-linux")];
+    if let Some(error) = missing.into_iter().find_map(|(program, package)| need(program, package).err()) {
+        return Some(error.to_string());
+    }
+    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if File::options().read(true).write(true).open(node).is_err() && !loaded(module, node) {
+            return Some(format!("{node} cannot be opened; this kernel has no {module}, or hides it from containers"));
+        }
+    }
+    None
+}
+
+fn loaded(module: &str, node: &str) -> bool {
+    let tried = tools::find("modprobe").and_then(|modprobe| run(Command::new(modprobe).arg(module), PATIENCE).ok());
+    tried.is_some() && File::options().read(true).write(true).open(node).is_ok()
+}
+
+/// The file that nbdfuse shows; its path is what everything is found again by.
+fn disk(entry: &Entry) -> PathBuf {
+    entry.path("mount").join("disk")
+}
+
+/// Starts nbdfuse and waits for its file.
+pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
+    let step = |e: std::io::Error| AttachError::step("nbdfuse", e);
+    fs::create_dir(entry.path("mount")).map_err(step)?;
+    let log = File::create(entry.path("log")).map_err(step)?;
+    let mut command = Command::new(need("nbdfuse", "libnbd-bin")?);
+    command.arg("-C").arg(order.connections.to_string()).arg("-P").arg(entry.path("nbdfuse.pid"));
+    command.args(order.read_only.then_some("-r")).arg(disk(entry)).arg(&order.uri);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map_err(step)?;
+    let ready = || entry.path("nbdfuse.pid").exists() && fs::metadata(disk(entry)).is_ok();
+    let mut ended = false;
+    let came = tools::until(PATIENCE, || {
+        ended = !matches!(child.try_wait(), Ok(None));
+        ended || ready()
+    });
+    if ended || !came {
+        let said = fs::read_to_string(entry.path("log")).unwrap_or_default();
+        let said = said.lines().last().unwrap_or("it ended without a word").to_owned();
+        return Err(AttachError::step("nbdfuse", if ended { said } else { "no file after 10 s".to_owned() }));
+    }
+    Ok(child)
+}
+
+/// Makes the loop device.
+pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
+    let mut command = Command::new(need("losetup", "util-linux")?);
+    command.args(["--find", "--show", "--direct-io=on"]).args(read_only.then_some("--read-only"));
+    // all that look for a free one at the same time get different ones, or an error and another try
+    let said = run(command.arg(disk(entry)), PATIENCE)?;
+    let device = said.trim().to_owned();
+    let name = device.strip_prefix("/dev/").unwrap_or(&device);
+    let queue = Path::new("/sys/block").join(name).join("queue");
+    // a queue of 128 before 10 threads makes requests wait where no counter of the server sees it;
+    // with 10 they wait in the kernel's own queue, and are counted there
+    fs::write(queue.join("nr_requests"), IN_FLIGHT.to_string())
+        .map_err(|e| AttachError::step(format!("{name}/queue/nr_requests"), e))?;
+    let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
+    if direct.trim() != "1" {
+        return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));
+    }
+    Ok(device)
+}
+
+/// Loop devices over this entry's file.
+pub fn devices(entry: &Entry) -> Vec<String> {
+    let file = disk(entry);
+    let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
+    let names = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("loop"));
+    let over = |name: &String| {
+        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
+        Path::new(backing.trim_end_matches('\n')) == file
+    };
+    names.filter(over).map(|name| format!("/dev/{name}")).collect()
+}
+
+/// Undoes it, as far as it was made: loop device, mount, nbdfuse. The entry's
+/// folder is left. Where the server is gone or hangs (`by_force`) nbdfuse is
+/// ended first, so that nobody waits for its answers.
+///
+/// # Errors
+/// With what could not be undone.
+pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
+    let file = disk(entry);
+    if by_force {
+        tools::end("nbdfuse", &file, Signal::KILL, GOING);
+    }
+    for device in devices(entry) {
+        if detach(&device).is_err() {
+            // a flush of what it still holds may wait for a server that hangs
+            tools::end("nbdfuse", &file, Signal::KILL, GOING);
+            detach(&device)?;
+        }
+    }
+    // one that is still open somewhere goes with its last user
+    let held = !tools::until(GOING, || devices(entry).is_empty());
+    let point = entry.path("mount");
+    match unmount(&point, UnmountFlags::DETACH) {
+        // not mounted, or not even there
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+        Err(error) => return Err(AttachError::step(format!("umount {}", point.display()), error)),
+    }
+    // it ends by itself when its file has no user left
+    let signal = if held || by_force { Signal::KILL } else { Signal::TERM };
+    let gone = !held && tools::until(GOING, || tools::running("nbdfuse", &file).is_empty())
+        || tools::end("nbdfuse", &file, signal, GOING)
+        || tools::end("nbdfuse", &file, Signal::KILL, GOING);
+    if gone { Ok(()) } else { Err(AttachError::step("nbdfuse", "it does not end")) }
+}
+
+/// Detaches a loop device; one that is in use is gone when its last user is.
+pub fn detach(device: &str) -> Result<(), AttachError> {
+    match run(Command::new(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
+        // somebody else was quicker
+        Err(AttachError::Step { why, .. }) if why.contains("No such device") => Ok(()),
+        done => done.map(|_| ()),
+    }
+}

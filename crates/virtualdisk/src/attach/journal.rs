@@ -1,0 +1,231 @@
+//! What was made and is to be undone: one folder an attached device, below
+//! /run/diskwright/attach, so that nothing survives a boot. Whoever looks after
+//! a device holds its folder's lock, which the kernel lets go when that process
+//! dies, however it dies: a folder whose lock is free is what a killed one left.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{AttachError, Attached, By};
+
+/// Where the journal is.
+pub const FOLDER: &str = "/run/diskwright/attach";
+
+/// What `attach` asks of the process that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The export.
+    pub uri: String,
+    /// The path into the kernel.
+    pub by: By,
+    /// Connections to the server at most.
+    pub connections: u32,
+    /// Read-only, whatever the server allows.
+    pub read_only: bool,
+}
+
+/// A folder of the journal.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    folder: PathBuf,
+}
+
+/// The journal, while nobody else adds to it or looks who is alive.
+struct Quiet {
+    _lock: File,
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> AttachError + '_ {
+    |source| AttachError::Journal { path: path.to_owned(), source }
+}
+
+/// A folder that only its owner may look into.
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn quiet(journal: &Path) -> Result<Quiet, AttachError> {
+    private().recursive(true).create(journal).map_err(failed(journal))?;
+    let path = journal.join("lock");
+    let lock = File::create(&path).and_then(|lock| lock.lock().map(|()| lock)).map_err(failed(&path))?;
+    Ok(Quiet { _lock: lock })
+}
+
+impl Entry {
+    /// A new one with its lock, which lives as long as the file, or a process that got it, does.
+    ///
+    /// # Errors
+    /// Where the journal cannot be written.
+    pub fn create(journal: &Path, order: &Order) -> Result<(Entry, File), AttachError> {
+        let _quiet = quiet(journal)?;
+        let mut number = 1u32;
+        let folder = loop {
+            let folder = journal.join(number.to_string());
+            match private().create(&folder) {
+                Ok(()) => break folder,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(failed(&folder)(error)),
+            }
+        };
+        let entry = Entry { folder };
+        let path = entry.path("lock");
+        let lock = File::create(&path).and_then(|lock| lock.lock().map(|()| lock)).map_err(failed(&path))?;
+        entry.write("order", order)?;
+        Ok((entry, lock))
+    }
+
+    /// The one in a folder.
+    #[must_use]
+    pub fn at(folder: &Path) -> Entry {
+        Entry { folder: folder.to_owned() }
+    }
+
+    /// All of a journal; none where there is no journal.
+    #[must_use]
+    pub fn all(journal: &Path) -> Vec<Entry> {
+        let found = fs::read_dir(journal).into_iter().flatten().flatten();
+        let is_one = |e: &fs::DirEntry| e.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+        let mut entries: Vec<Entry> = found.filter(is_one).map(|e| Entry { folder: e.path() }).collect();
+        entries.sort_by(|a, b| a.folder.cmp(&b.folder));
+        entries
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file or folder in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn order(&self) -> Result<Order, AttachError> {
+        self.read("order")
+    }
+
+    /// What was made of it; none before it is ready.
+    #[must_use]
+    pub fn attached(&self) -> Option<Attached> {
+        self.read("attached").ok()
+    }
+
+    /// Notes what was made.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn note(&self, attached: &Attached) -> Result<(), AttachError> {
+        self.write("attached", attached)
+    }
+
+    /// Its lock, where nobody is left who looks after it.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read.
+    pub fn abandoned(&self) -> Result<Option<File>, AttachError> {
+        let Some(journal) = self.folder.parent() else { return Ok(None) };
+        let _quiet = quiet(journal)?;
+        if !self.folder.exists() {
+            return Ok(None);
+        }
+        let path = self.path("lock");
+        let lock = File::create(&path).map_err(failed(&path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(&path)(error)),
+        }
+    }
+
+    /// Removes it: its own files by name, so that nothing behind a mount that
+    /// would not go is touched.
+    ///
+    /// # Errors
+    /// Where something is left in it.
+    pub fn remove(&self) -> Result<(), AttachError> {
+        let _quiet = self.folder.parent().map(quiet).transpose()?;
+        for name in ["order", "attached", "log", "nbdfuse.pid", "order.new", "attached.new"] {
+            absent_is_well(fs::remove_file(self.path(name))).map_err(failed(&self.folder))?;
+        }
+        absent_is_well(fs::remove_dir(self.path("mount"))).map_err(failed(&self.folder))?;
+        absent_is_well(fs::remove_file(self.path("lock"))).map_err(failed(&self.folder))?;
+        absent_is_well(fs::remove_dir(&self.folder)).map_err(failed(&self.folder))
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T, AttachError> {
+        let path = self.path(name);
+        let text = fs::read(&path).map_err(failed(&path))?;
+        serde_json::from_slice(&text).map_err(io::Error::from).map_err(failed(&path))
+    }
+
+    /// Whole or not at all.
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), AttachError> {
+        let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
+        let text = serde_json::to_vec(value).map_err(io::Error::from).map_err(failed(&path))?;
+        let written = File::create(&fresh).and_then(|mut file| file.write_all(&text));
+        written.and_then(|()| fs::rename(&fresh, &path)).map_err(failed(&path))
+    }
+}
+
+fn absent_is_well(done: io::Result<()>) -> io::Result<()> {
+    done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Order {
+        Order { uri: "nbd://host:1/".into(), by: By::Fuse, connections: 4, read_only: false }
+    }
+
+    #[test]
+    fn a_folder_is_abandoned_when_its_lock_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("journal");
+        assert!(Entry::all(&journal).is_empty());
+        let (one, lock) = Entry::create(&journal, &order()).unwrap();
+        let (two, _other) = Entry::create(&journal, &order()).unwrap();
+        assert_eq!(Entry::all(&journal).len(), 2);
+        assert_eq!(one.order().unwrap(), order());
+        assert!(one.attached().is_none());
+        assert!(one.abandoned().unwrap().is_none());
+        drop(lock);
+        assert!(one.abandoned().unwrap().is_some());
+        assert!(two.abandoned().unwrap().is_none());
+        one.remove().unwrap();
+        one.remove().unwrap();
+        assert_eq!(Entry::all(&journal).len(), 1);
+        // the first free number again
+        assert_eq!(Entry::create(&journal, &order()).unwrap().0.folder(), one.folder());
+    }
+
+    #[test]
+    fn broken_notes_are_told_or_counted_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (entry, _lock) = Entry::create(folder.path(), &order()).unwrap();
+        for text in ["", "{", "[]", "{\"uri\":1}", "\0\0"] {
+            fs::write(entry.path("order"), text).unwrap();
+            fs::write(entry.path("attached"), text).unwrap();
+            assert!(entry.order().is_err(), "{text:?}");
+            assert!(entry.attached().is_none(), "{text:?}");
+        }
+        // strangers' files are not removed, and that is told
+        fs::write(entry.path("other"), "").unwrap();
+        assert!(entry.remove().is_err());
+        assert!(entry.path("other").exists());
+    }
+}

@@ -1,0 +1,179 @@
+//! The process that stays with a device: makes it, waits for the server's end,
+//! nbdfuse's end or a signal, and undoes everything.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use serde::{Deserialize, Serialize};
+
+use super::export::Export;
+use super::journal::{Entry, Order};
+use super::talk::{self, Stream};
+use super::{AttachError, Attached, By, SCHEMA, fuse, kernel, tools};
+use crate::nbd::client::Client;
+use crate::nbd::wire::TransmissionFlags;
+
+/// Time for what was written to reach the server before the device goes.
+const FLUSHING: Duration = Duration::from_secs(5);
+
+/// What the process that stays tells the one that started it: one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The device is ready.
+    Ready(Attached),
+    /// It was not made, and nothing is left of it.
+    Failed(String),
+}
+
+/// What is held while a device is there.
+struct Held {
+    attached: Attached,
+    nbdfuse: Option<Child>,
+    /// Connections that end with the server.
+    witnesses: Vec<Client<Stream>>,
+}
+
+/// Why a device goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Somebody asked, by a signal.
+    Asked,
+    /// The server, or nbdfuse, is gone.
+    Lost,
+}
+
+/// Makes the device of an entry, tells so, and stays until `stop` can be read,
+/// the server is gone or nobody hears what is told; then undoes everything.
+///
+/// # Errors
+/// With what could not be undone. What could not be made is told instead.
+pub fn keep(entry: &Entry, stop: BorrowedFd<'_>, tell: impl FnOnce(&Told) -> bool) -> Result<(), AttachError> {
+    // away from the terminal; where it leads a session already that is as good
+    let _ = rustix::process::setsid();
+    match make(entry) {
+        Ok(held) => {
+            let heard = tell(&Told::Ready(held.attached.clone()));
+            let end = if heard { stay(&held, stop) } else { End::Asked };
+            if end == End::Asked {
+                flush(&held.attached.device);
+            }
+            undo(entry, end == End::Lost)
+        }
+        Err(error) => {
+            let undone = undo(entry, true);
+            tell(&Told::Failed(error.to_string()));
+            undone
+        }
+    }
+}
+
+fn make(entry: &Entry) -> Result<Held, AttachError> {
+    let order = entry.order()?;
+    let export = Export::parse(&order.uri).map_err(|e| AttachError::step("the journal", e))?;
+    let held = match order.by {
+        By::Nbd => by_kernel(entry, &order, &export)?,
+        By::Fuse => by_fuse(entry, &order, &export)?,
+        By::Ublk => return Err(AttachError::step("ublk", "this program does not know how to make ublk devices")),
+    };
+    entry.note(&held.attached)?;
+    Ok(held)
+}
+
+fn by_kernel(entry: &Entry, order: &Order, export: &Export) -> Result<Held, AttachError> {
+    let made = kernel::make(entry, order, export)?;
+    let connections = u32::try_from(made.connections.len()).unwrap_or(u32::MAX);
+    let flags = made.connections.first().map(|c| c.about().flags).unwrap_or_default();
+    let attached = Attached {
+        schema: SCHEMA.to_owned(),
+        bytes: size(&made.device)?,
+        device: made.device,
+        by: By::Nbd,
+        uri: order.uri.clone(),
+        read_only: order.read_only || flags.has(TransmissionFlags::READ_ONLY),
+        connections,
+        in_flight_at_most: connections.saturating_mul(kernel::IN_FLIGHT),
+        limits: kernel::limits(connections),
+        pid: std::process::id(),
+    };
+    Ok(Held { attached, nbdfuse: None, witnesses: made.connections })
+}
+
+fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, AttachError> {
+    let witness = talk::open(export)?;
+    let flags = witness.about().flags;
+    let many = flags.has(TransmissionFlags::MULTI_CONN);
+    let mut limits = fuse::limits();
+    // a server that promises nothing about several connections may serve only one
+    let witnesses = if many { vec![witness] } else { Vec::new() };
+    if !many {
+        limits.push("the server is asked for one connection only; its end shows as I/O errors".to_owned());
+    }
+    let connections = if many { order.connections } else { 1 };
+    let nbdfuse = Some(fuse::mount(entry, &Order { connections, ..order.clone() })?);
+    let read_only = order.read_only || flags.has(TransmissionFlags::READ_ONLY);
+    let device = fuse::attach(entry, read_only)?;
+    let attached = Attached {
+        schema: SCHEMA.to_owned(),
+        bytes: size(&device)?,
+        device,
+        by: By::Fuse,
+        uri: order.uri.clone(),
+        read_only,
+        connections,
+        in_flight_at_most: fuse::IN_FLIGHT,
+        limits,
+        pid: std::process::id(),
+    };
+    Ok(Held { attached, nbdfuse, witnesses })
+}
+
+/// Size of a device in bytes.
+fn size(device: &str) -> Result<u64, AttachError> {
+    let name = device.trim_start_matches("/dev/");
+    let path = Path::new("/sys/block").join(name).join("size");
+    let text = std::fs::read_to_string(&path).map_err(|e| AttachError::step(path.display().to_string(), e))?;
+    let sectors: u64 = text.trim().parse().map_err(|e| AttachError::step(path.display().to_string(), e))?;
+    Ok(sectors * 512)
+}
+
+/// Waits for the end.
+fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
+    let nbdfuse: Option<OwnedFd> = held.nbdfuse.as_ref().and_then(|child| tools::handle(child.id()));
+    if held.nbdfuse.is_some() && nbdfuse.is_none() {
+        return End::Lost;
+    }
+    let mut watched = vec![(stop, PollFlags::IN)];
+    watched.extend(nbdfuse.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
+    // the kernel reads what a server sends; only the end of it is looked for here
+    watched.extend(held.witnesses.iter().map(|c| (c.stream().as_fd(), PollFlags::RDHUP)));
+    loop {
+        match tools::wait(&watched, None) {
+            Some(0) => return End::Asked,
+            Some(_) => return End::Lost,
+            // a signal without a stop
+            None => {}
+        }
+    }
+}
+
+/// Writes out what the page cache holds of a device, by a process of its own:
+/// where the server hangs, that one waits for ever, and not this one. False in
+/// that case; what the server refuses is lost either way.
+pub fn flush(device: &str) -> bool {
+    let Some(sync) = tools::find("sync") else { return true };
+    !matches!(tools::run(Command::new(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
+}
+
+/// Undoes what an entry's process made, and removes the entry.
+///
+/// # Errors
+/// With the first that could not be undone; the entry is left then.
+pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
+    kernel::undo(entry)?;
+    fuse::undo(entry, by_force)?;
+    entry.remove()
+}

@@ -1,0 +1,128 @@
+//! The path of the kernel's own NBD client (module `nbd`), by [`netlink`](super::netlink).
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::AttachError;
+use super::export::Export;
+use super::journal::{Entry, Order};
+use super::netlink::{Device, Line};
+use super::talk::{self, Stream};
+use super::tools::{self, run};
+use crate::nbd::client::Client;
+use crate::nbd::wire::TransmissionFlags;
+
+/// Connections, where nobody asks for more: with several the kernel gives up
+/// one that does not answer for 30 s, and a disk that hangs is to hang.
+pub const CONNECTIONS: u32 = 1;
+/// Requests in flight on one connection (`queue_depth` in drivers/block/nbd.c).
+pub const IN_FLIGHT: u32 = 128;
+/// Bytes of a logical block.
+const BLOCK: u64 = 512;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What differs from a disk of one's own.
+#[must_use]
+pub fn limits(connections: u32) -> Vec<String> {
+    let mut limits = vec![
+        format!("at most {IN_FLIGHT} requests are in flight on each connection"),
+        "do not swap to it: under a shortage of memory the network may wait for memory too".to_owned(),
+    ];
+    if connections > 1 {
+        limits
+            .push("a connection that does not answer for 30 s is given up, and its requests go to another".to_owned());
+    }
+    limits
+}
+
+/// A line to the kernel's client, its module loaded where that works.
+///
+/// # Errors
+/// With why there is none.
+pub fn line() -> Result<Line, String> {
+    let why = match Line::open() {
+        Ok(line) => return Ok(line),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "this kernel has no NBD client (module nbd)",
+        Err(error) => return Err(format!("the kernel's NBD client does not answer: {error}")),
+    };
+    let modprobe = tools::find("modprobe").ok_or(format!("{why}, and there is no modprobe (Debian: kmod)"))?;
+    run(Command::new(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
+    Line::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
+}
+
+/// What was made.
+#[derive(Debug)]
+pub struct Made {
+    /// Its name, `/dev/nbd0`.
+    pub device: String,
+    /// The connections, by which the server's end is noticed.
+    pub connections: Vec<Client<Stream>>,
+}
+
+/// Makes the device.
+///
+/// # Errors
+/// With the step that failed; what was made up to there is left to [`undo`].
+pub fn make(entry: &Entry, order: &Order, export: &Export) -> Result<Made, AttachError> {
+    let line = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
+    let mut connections = vec![talk::open(export)?];
+    let about = connections.first().map(|c| c.about().clone());
+    let about = about.ok_or_else(|| AttachError::step("the kernel's NBD client", "no connection"))?;
+    if about.flags.has(TransmissionFlags::MULTI_CONN) {
+        for _ in 1..order.connections {
+            connections.push(talk::open(export)?);
+        }
+    }
+    let read_only = if order.read_only { TransmissionFlags::READ_ONLY } else { TransmissionFlags(0) };
+    let sockets: Vec<BorrowedFd<'_>> = connections.iter().map(|c| c.stream().as_fd()).collect();
+    let block = BLOCK.max(u64::from(about.minimum));
+    let wanted = Device {
+        sockets: &sockets,
+        bytes: about.bytes / block * block,
+        block,
+        flags: about.flags.with(read_only).0,
+        backend: &backend(entry),
+    };
+    let index = line.connect(&wanted).map_err(|e| AttachError::step("the kernel's NBD client", e))?;
+    let device = format!("/dev/nbd{index}");
+    // udev or devtmpfs makes the node of a device that is new
+    if !tools::until(PATIENCE, || fs::metadata(&device).is_ok()) {
+        return Err(AttachError::step(device, "nobody made its node in /dev"));
+    }
+    Ok(Made { device, connections })
+}
+
+fn backend(entry: &Entry) -> String {
+    entry.folder().display().to_string()
+}
+
+/// The N of devices nbdN that this entry's process made.
+#[must_use]
+pub fn devices(entry: &Entry) -> Vec<u32> {
+    let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
+    let ours = |index: &u32| {
+        let folder = Path::new("/sys/block").join(format!("nbd{index}"));
+        fs::read_to_string(folder.join("backend")).is_ok_and(|text| text.trim_end() == backend(entry))
+    };
+    names.filter_map(|name| name.to_str()?.strip_prefix("nbd")?.parse().ok()).filter(ours).collect()
+}
+
+/// Undoes it, as far as it was made.
+///
+/// # Errors
+/// With what could not be undone.
+pub fn undo(entry: &Entry) -> Result<(), AttachError> {
+    let ours = devices(entry);
+    if ours.is_empty() {
+        return Ok(());
+    }
+    let line = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
+    for index in ours {
+        line.disconnect(index).map_err(|e| AttachError::step(format!("nbd{index}"), e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Programs of the system: found, run for a limited time, found again by an
+//! argument of theirs.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::AttachError;
+
+/// The path of a program. Administrators' programs are looked for too where PATH leaves them out.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|folder| folder.join(program)).find(|p| p.is_file())
+}
+
+/// The same, or the package that has it.
+pub fn need(program: &'static str, package: &'static str) -> Result<PathBuf, AttachError> {
+    find(program).ok_or(AttachError::Missing { program, package })
+}
+
+/// Runs a program that says little, and returns what it printed.
+pub fn run(command: &mut Command, limit: Duration) -> Result<String, AttachError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let step = || name.rsplit('/').next().unwrap_or(&name).to_owned();
+    let (input, output) = (Stdio::null(), Stdio::piped());
+    let child = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn();
+    let mut child = child.map_err(|e| AttachError::step(step(), e))?;
+    if !ends_within(&mut child, limit) {
+        // one that waits for a dead disk cannot be reaped; it goes when the disk does
+        let _ = child.kill();
+        return Err(AttachError::Slow { step: step(), seconds: limit.as_secs() });
+    }
+    let status = child.wait().map_err(|e| AttachError::step(step(), e))?;
+    let (mut printed, mut said) = (String::new(), String::new());
+    let _ = child.stdout.take().map(|mut out| out.read_to_string(&mut printed));
+    let _ = child.stderr.take().map(|mut out| out.read_to_string(&mut said));
+    if status.success() {
+        Ok(printed)
+    } else {
+        Err(AttachError::step(step(), if said.trim().is_empty() { status.to_string() } else { said.trim().to_owned() }))
+    }
+}
+
+/// Whether a child ends in time.
+pub fn ends_within(child: &mut Child, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    let handle = handle(child.id());
+    loop {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        match &handle {
+            Some(handle) => wait(&[(handle.as_fd(), PollFlags::IN)], Some(left)),
+            None => pause(left.min(Duration::from_millis(5))),
+        };
+    }
+}
+
+/// A handle by which a process is waited for and killed, whoever has its number later.
+pub fn handle(id: u32) -> Option<OwnedFd> {
+    let id = Pid::from_raw(i32::try_from(id).ok()?)?;
+    pidfd_open(id, PidfdFlags::empty()).ok()
+}
+
+/// Waits until one of these is ready, and returns its place.
+pub fn wait(what: &[(std::os::fd::BorrowedFd<'_>, PollFlags)], limit: Option<Duration>) -> Option<usize> {
+    let mut watched: Vec<PollFd<'_>> = what.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(&mut watched, limit.as_ref()) {
+        Ok(ready) if ready > 0 => watched.iter().position(|fd| !fd.revents().is_empty()),
+        _ => None,
+    }
+}
+
+/// A moment.
+pub fn pause(moment: Duration) -> Option<usize> {
+    let _ = poll(&mut [], Timespec::try_from(moment).ok().as_ref());
+    None
+}
+
+/// Looks again and again until something is so.
+pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if so() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        pause(Duration::from_millis(5));
+    }
+}
+
+/// A handle on a process that has this very argument.
+pub fn process(id: u32, argument: &Path) -> Option<OwnedFd> {
+    // the number may have gone to another process before there was a handle
+    handle(id).filter(|_| words(id).iter().any(|word| word == argument.as_os_str().as_encoded_bytes()))
+}
+
+fn words(id: u32) -> Vec<Vec<u8>> {
+    let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    line.split(|b| *b == 0).map(<[u8]>::to_vec).collect()
+}
+
+/// Processes of a program that have this very argument.
+pub fn running(program: &str, argument: &Path) -> Vec<u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|id| is_running(*id, program, argument)).collect()
+}
+
+fn is_running(id: u32, program: &str, argument: &Path) -> bool {
+    let words = words(id);
+    let (first, rest) = words.split_first().map_or((&[][..], &[][..]), |(first, rest)| (&first[..], rest));
+    let name = first.rsplit(|b| *b == b'/').next();
+    name == Some(program.as_bytes()) && rest.iter().any(|word| word == argument.as_os_str().as_encoded_bytes())
+}
+
+/// Ends all processes of a program that have this very argument. True when none is left.
+pub fn end(program: &str, argument: &Path, signal: Signal, limit: Duration) -> bool {
+    for id in running(program, argument) {
+        let _ = process(id, argument).map(|handle| pidfd_send_signal(handle, signal));
+    }
+    until(limit, || running(program, argument).is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_run_found_and_ended() {
+        let limit = Duration::from_secs(10);
+        assert_eq!(run(Command::new("echo").arg("well"), limit).unwrap(), "well\n");
+        let error = run(Command::new("ls").arg("/no such folder"), limit).unwrap_err().to_string();
+        assert!(error.starts_with("ls: ") && error.contains("no such folder"), "{error}");
+        assert!(matches!(need("no-such-program", "a-package"), Err(AttachError::Missing { .. })));
+        assert!(find("sh").is_some());
+        let moment = Duration::from_millis(20);
+        assert!(run(Command::new("sleep").arg("60"), moment).unwrap_err().to_string().contains("no end within"));
+        // a length that nobody else sleeps
+        let length = format!("{}.75", 10_000 + std::process::id());
+        let mut child = Command::new("sleep").arg(&length).spawn().unwrap();
+        assert_eq!(running("sleep", Path::new(&length)), [child.id()]);
+        assert!(running("sleep", Path::new("10000.25")).is_empty());
+        std::thread::scope(|scope| {
+            // it has to be waited for before it is gone
+            scope.spawn(|| child.wait());
+            assert!(end("sleep", Path::new(&length), Signal::KILL, limit));
+        });
+    }
+}
