@@ -280,3 +280,14 @@ fn nbd_client(data: &[u8]) {
         assert!(answer.data.is_empty() || answer.data.len() == answer.length as usize);
     }
 }
+
+/// Any bytes as the URI of an export, and as the kernel's answer to an order of
+/// `disk attach`; the first byte chooses which attribute is looked for.
+pub fn attach(data: &[u8]) {
+    use diskwright_virtualdisk::attach::{export::Export, netlink};
+    if let Ok(export) = Export::parse(&String::from_utf8_lossy(data)) {
+        assert_eq!(Export::parse(&export.to_string()).as_ref(), Ok(&export));
+    }
+    let (first, rest) = data.split_first().map_or((0, data), |(first, rest)| (*first, rest));
+    let _ = netlink::answers(rest, u16::from(first % 16));
+}

@@ -64,6 +64,15 @@ fn proc_parsers_take_anything() {
 }
 
 #[test]
+fn attach_takes_anything() {
+    let uris = ["nbd+unix:///a%20b?socket=/run/x%2f", "nbd://[::1]:10809/name"].map(|uri| uri.as_bytes().to_vec());
+    // an attribute, and its acknowledgement
+    let head = |length: u32, kind: u16| [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10]].concat();
+    let answer = [&[1][..], &head(28, 30), &[1, 1, 0, 0, 8, 0, 1, 0, 5, 0, 0, 0], &head(36, 2), &[0; 20]].concat();
+    run(targets::attach, &[&uris[..], &[answer]].concat());
+}
+
+#[test]
 fn rule_loader_takes_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
     let texts = fs::read_dir(folder).expect("rules").map(|e| fs::read(e.expect("entry").path()).expect("readable"));

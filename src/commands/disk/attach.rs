@@ -17,6 +17,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::{Failure, output};
+use super::orders;
 
 /// Arguments of `disk attach`.
 #[derive(Args)]
@@ -24,7 +25,7 @@ pub struct Attach {
     /// The export, as `disk` prints it: nbd+unix:///NAME?socket=PATH, nbd://HOST:PORT/NAME
     #[arg(conflicts_with_all = ["socket", "host", "export"])]
     uri: Option<String>,
-    /// The server's Unix socket
+    /// The server's Unix socket; where only one disk is served on this machine, that one's
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The server's host and port
@@ -109,10 +110,20 @@ impl Attach {
             (Some(uri), ..) => return Export::parse(uri).map_err(usage),
             (None, Some(socket), _) => Address::Unix(socket.clone()),
             (None, None, Some(host)) => Address::tcp(host).map_err(usage)?,
-            (None, None, None) => return Err(Failure::Usage("which server? say --socket PATH, or a URI".into())),
+            (None, None, None) => Address::Unix(the_one_served()?),
         };
         Ok(Export { address, name: self.export.clone() })
     }
+}
+
+/// The socket of the only disk that is served on this machine.
+fn the_one_served() -> Result<PathBuf, Failure> {
+    let control = orders::control(None)?;
+    let socket = control.with_extension("");
+    if socket.exists() {
+        return Ok(socket);
+    }
+    Err(Failure::Usage(format!("{} belongs to no Unix socket; say the URI that `disk` printed", control.display())))
 }
 
 /// Makes a device.

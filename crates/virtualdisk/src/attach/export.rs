@@ -92,8 +92,12 @@ impl fmt::Display for Export {
             Address::Unix(path) => {
                 write!(f, "nbd+unix:///{}?socket={}", encode(&self.name), encode(&path.to_string_lossy()))
             }
-            Address::Tcp(host, port) if host.contains(':') => write!(f, "nbd://[{host}]:{port}/{}", encode(&self.name)),
-            Address::Tcp(host, port) => write!(f, "nbd://{host}:{port}/{}", encode(&self.name)),
+            Address::Tcp(host, port) => {
+                let (is_v6, name) = (host.contains(':'), encode(&self.name));
+                // colons stand for themselves within brackets
+                let host = encode(host).replace("%3A", ":");
+                if is_v6 { write!(f, "nbd://[{host}]:{port}/{name}") } else { write!(f, "nbd://{host}:{port}/{name}") }
+            }
         }
     }
 }
@@ -136,6 +140,7 @@ mod tests {
             ("nbd+unix:///disk1?socket=/run/a%20b/s", Address::Unix("/run/a b/s".into()), "disk1"),
             ("nbd://localhost:10809/a%3Fb", Address::Tcp("localhost".into(), 10809), "a?b"),
             ("nbd://[::1]:99/", Address::Tcp("::1".into(), 99), ""),
+            ("nbd://a%25b:7/", Address::Tcp("a%b".into(), 7), ""),
             ("nbd://10.0.2.2:7/raid/x", Address::Tcp("10.0.2.2".into(), 7), "raid/x"),
         ] {
             let export = Export::parse(text).unwrap();

@@ -24,21 +24,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for what was ended to be gone.
 const GOING: Duration = Duration::from_secs(3);
 
+/// Largest read that nbdfuse gets in one piece (measured; writes may have nearly 1 MiB), KiB.
+const LARGEST_KIB: u32 = 512;
+
 /// What differs from a disk of one's own.
+#[must_use]
 pub fn limits() -> Vec<String> {
     vec![
         format!(
             "at most {IN_FLIGHT} requests are in flight at the server, however many are asked for: \
              keep to a depth of 8 or less where times matter"
         ),
-        "each request costs about 0.1 ms of this machine's own on its way through nbdfuse and the loop device"
+        "a request takes about 0.1 ms more than the server does, on its way through nbdfuse and the loop device"
             .to_owned(),
-        "requests of more than 128 KiB reach the server in pieces".to_owned(),
-        "under a shortage of memory writes may wait for nbdfuse, which waits for memory: no swap on it".to_owned(),
+        format!(
+            "requests of more than {LARGEST_KIB} KiB arrive in pieces, a forced write (FUA) as a write and a flush"
+        ),
+        "do not swap to it: under a shortage of memory nbdfuse may wait for memory too".to_owned(),
     ]
 }
 
 /// Why this path does not work here.
+#[must_use]
 pub fn obstacle() -> Option<String> {
     let missing = [("nbdfuse", "libnbd-bin"), ("fusermount3", "fuse3"), ("losetup", "util-linux")];
     if let Some(error) = missing.into_iter().find_map(|(program, package)| need(program, package).err()) {
@@ -63,6 +70,9 @@ fn disk(entry: &Entry) -> PathBuf {
 }
 
 /// Starts nbdfuse and waits for its file.
+///
+/// # Errors
+/// With what nbdfuse says, or that it says nothing.
 pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
     let step = |e: std::io::Error| AttachError::step("nbdfuse", e);
     fs::create_dir(entry.path("mount")).map_err(step)?;
@@ -86,6 +96,9 @@ pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
 }
 
 /// Makes the loop device.
+///
+/// # Errors
+/// With what losetup says, or what the device would not do.
 pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
     let mut command = Command::new(need("losetup", "util-linux")?);
     command.args(["--find", "--show", "--direct-io=on"]).args(read_only.then_some("--read-only"));
@@ -94,10 +107,12 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
     let device = said.trim().to_owned();
     let name = device.strip_prefix("/dev/").unwrap_or(&device);
     let queue = Path::new("/sys/block").join(name).join("queue");
-    // a queue of 128 before 10 threads makes requests wait where no counter of the server sees it;
-    // with 10 they wait in the kernel's own queue, and are counted there
-    fs::write(queue.join("nr_requests"), IN_FLIGHT.to_string())
-        .map_err(|e| AttachError::step(format!("{name}/queue/nr_requests"), e))?;
+    // what more than 10 threads would take waits in the kernel's queue then, where it is counted as waiting;
+    // and a request that would arrive in pieces is counted as these
+    for (key, value) in [("nr_requests", IN_FLIGHT), ("max_sectors_kb", LARGEST_KIB)] {
+        fs::write(queue.join(key), value.to_string())
+            .map_err(|e| AttachError::step(format!("{name}/queue/{key}"), e))?;
+    }
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
     if direct.trim() != "1" {
         return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));
@@ -106,6 +121,7 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
 }
 
 /// Loop devices over this entry's file.
+#[must_use]
 pub fn devices(entry: &Entry) -> Vec<String> {
     let file = disk(entry);
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
@@ -152,6 +168,9 @@ pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
 }
 
 /// Detaches a loop device; one that is in use is gone when its last user is.
+///
+/// # Errors
+/// With what losetup says, or that it does not end.
 pub fn detach(device: &str) -> Result<(), AttachError> {
     match run(Command::new(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
         // somebody else was quicker

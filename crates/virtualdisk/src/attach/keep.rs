@@ -55,13 +55,15 @@ pub fn keep(entry: &Entry, stop: BorrowedFd<'_>, tell: impl FnOnce(&Told) -> boo
     // away from the terminal; where it leads a session already that is as good
     let _ = rustix::process::setsid();
     match make(entry) {
-        Ok(held) => {
+        Ok(mut held) => {
             let heard = tell(&Told::Ready(held.attached.clone()));
             let end = if heard { stay(&held, stop) } else { End::Asked };
             if end == End::Asked {
-                flush(&held.attached.device);
+                let _ = flush(&held.attached.device);
             }
-            undo(entry, end == End::Lost)
+            let undone = undo(entry, end == End::Lost);
+            let _ = held.nbdfuse.as_mut().map(|child| tools::ends_within(child, FLUSHING));
+            undone
         }
         Err(error) => {
             let undone = undo(entry, true);
@@ -163,6 +165,7 @@ fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
 /// Writes out what the page cache holds of a device, by a process of its own:
 /// where the server hangs, that one waits for ever, and not this one. False in
 /// that case; what the server refuses is lost either way.
+#[must_use]
 pub fn flush(device: &str) -> bool {
     let Some(sync) = tools::find("sync") else { return true };
     !matches!(tools::run(Command::new(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))

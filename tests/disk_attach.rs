@@ -1,0 +1,313 @@
+//! `disk attach` and `disk detach` on this machine's kernel: real reads and
+//! writes, and that nothing is left, whoever is killed. Takes root, nbdkit,
+//! nbdfuse and loop devices; says why it skips where there are none.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
+
+mod devices;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use devices::{Bench, put, skip, tool, within};
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
+
+/// A server, and a journal of our own.
+struct Lab {
+    bench: Bench,
+    uri: String,
+    journal: String,
+    server: u32,
+}
+
+impl Lab {
+    fn new(test: &str) -> Option<Lab> {
+        Lab::with(test, &[])
+    }
+
+    /// With more options for nbdkit.
+    fn with(test: &str, options: &[&str]) -> Option<Lab> {
+        let mut bench = Bench::new(&format!("attach-{test}"))?;
+        for program in ["nbdkit", "nbdfuse", "fusermount3"] {
+            tool(program, &["--version"])?;
+        }
+        if File::options().read(true).write(true).open("/dev/fuse").is_err() {
+            skip("no /dev/fuse");
+            return None;
+        }
+        let (socket, journal) = (bench.path("socket"), bench.path("journal").display().to_string());
+        let at = socket.display().to_string();
+        let server = bench.start("nbdkit", &[&["-f", "-U", &at], options, &["memory", "64M"]].concat())?;
+        within(|| socket.exists()).expect("a server");
+        bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+        Some(Lab { bench, uri: format!("nbd+unix:///?socket={at}"), journal, server })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("disk").args(arguments).args(["--journal", &self.journal]);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("runs")
+    }
+
+    fn attach(&self, more: &[&str]) -> Value {
+        let done = self.run(&[&["attach", &self.uri, "--json", "--by", "fuse"], more].concat());
+        assert!(done.status.success(), "{}", said(&done));
+        serde_json::from_slice(&done.stdout).expect("JSON")
+    }
+
+    /// It fails and says this.
+    fn fails(&self, arguments: &[&str], words: &str) {
+        let done = self.run(arguments);
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", said(&done));
+        assert!(said(&done).contains(words), "{arguments:?} does not say `{words}`: {}", said(&done));
+    }
+
+    fn detached(&self, device: &str) {
+        let done = self.run(&["detach", device]);
+        assert!(done.status.success(), "{}", said(&done));
+    }
+
+    /// What is left of all that was attached.
+    fn left(&self) -> Vec<String> {
+        let mut left: Vec<String> = Vec::new();
+        let names = |folder: &str| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        left.extend(names(&self.journal).into_iter().filter(|name| name != "lock").map(|n| format!("entry {n}")));
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+        left.extend(mounts.lines().filter(|line| line.contains(&self.journal)).map(str::to_owned));
+        for name in names("/sys/block") {
+            let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
+            if backing.contains(&self.journal) {
+                left.push(name);
+            }
+        }
+        for process in names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok()) {
+            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&line).contains(&self.journal) {
+                left.push(format!("process {}", String::from_utf8_lossy(&line).replace('\0', " ")));
+            }
+        }
+        left
+    }
+
+    fn nothing_is_left(&self) {
+        let gone = within(|| self.left().is_empty());
+        assert!(gone.is_some(), "left: {:?}", self.left());
+    }
+}
+
+fn said(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+fn device(attached: &Value) -> &str {
+    attached["device"].as_str().expect("a device")
+}
+
+fn kill(signal: &str, process: u64) {
+    assert!(tool("kill", &[signal, &process.to_string()]).is_some());
+}
+
+fn keeper(attached: &Value) -> u64 {
+    attached["pid"].as_u64().expect("a process")
+}
+
+/// Direct writes that go on until they fail or are killed.
+fn writing(device: &str) -> Child {
+    let words = ["if=/dev/zero", &format!("of={device}"), "bs=64k", "oflag=direct", "conv=notrunc"];
+    let endless = format!("while dd {} 2>/dev/null || dd {} count=1; do :; done", words.join(" "), words.join(" "));
+    let writer = Command::new("sh").args(["-c", &endless]).stderr(Stdio::null()).spawn().expect("a shell");
+    let stat = format!("/sys/block/{}/stat", device.trim_start_matches("/dev/"));
+    let wrote = || {
+        let text = fs::read_to_string(&stat).unwrap_or_default();
+        text.split_ascii_whitespace().nth(4).is_some_and(|writes| writes != "0")
+    };
+    within(wrote).expect("writes");
+    writer
+}
+
+#[test]
+fn what_is_written_is_read_and_nothing_is_left() {
+    let Some(lab) = Lab::new("io") else { return };
+    let made = lab.attach(&[]);
+    assert_eq!(made["schema"], "diskwright.attach/1");
+    assert_eq!((&made["by"], &made["bytes"]), (&"fuse".into(), &(64u64 << 20).into()));
+    assert_eq!((&made["connections"], &made["in_flight_at_most"]), (&16.into(), &10.into()));
+    assert_eq!((&made["uri"], &made["read_only"]), (&lab.uri.as_str().into(), &false.into()));
+    assert!(made["limits"].as_array().is_some_and(|limits| !limits.is_empty()));
+    let (first, last): (Vec<u8>, Vec<u8>) = ((0..100_000).map(|n| (n % 251) as u8).collect(), vec![7; 4096]);
+    put(device(&made), 12_345, &first);
+    put(device(&made), -4096, &last);
+    // another device of the same export sees what the first one wrote, and refuses to write
+    let other = lab.attach(&["--read-only", "--connections", "2"]);
+    assert_ne!(device(&made), device(&other));
+    let mut read = vec![0; first.len()];
+    let file = File::open(device(&other)).expect("opens");
+    file.read_exact_at(&mut read, 12_345).expect("reads");
+    assert!(read == first, "other bytes");
+    file.read_exact_at(&mut read[..4096], (64 << 20) - 4096).expect("reads");
+    assert!(read[..4096] == last, "other bytes at the end");
+    drop(file);
+    assert!(File::options().write(true).open(device(&other)).is_err(), "it may be written");
+    lab.fails(&["detach", "/dev/null"], "was not made by `disk attach`, which made /dev/");
+    lab.detached(device(&made));
+    lab.detached(device(&other));
+    assert_eq!(lab.left(), [""; 0]);
+    lab.fails(&["detach", device(&made)], "was not made by");
+}
+
+#[test]
+fn a_read_only_export_is_a_read_only_device() {
+    let Some(lab) = Lab::with("readonly", &["-r"]) else { return };
+    let made = lab.attach(&[]);
+    assert_eq!(made["read_only"], true);
+    assert!(File::options().write(true).open(device(&made)).is_err(), "it may be written");
+    let done = lab.run(&["detach", "--all", "--json"]);
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!((&answer["schema"], &answer["failed"]), (&"diskwright.detach/1".into(), &Value::Array(vec![])));
+    assert_eq!(answer["detached"][0]["device"], made["device"]);
+    lab.nothing_is_left();
+}
+
+#[test]
+fn several_at_once_get_devices_of_their_own() {
+    let Some(lab) = Lab::new("several") else { return };
+    let start = |words: &[&str]| lab.command(words).stdout(Stdio::piped()).spawn().expect("runs");
+    let started: Vec<Child> = (0..4).map(|_| start(&["attach", &lab.uri, "--by", "fuse"])).collect();
+    let end = |child: Child| {
+        let done = child.wait_with_output().expect("ends");
+        assert!(done.status.success());
+        String::from_utf8(done.stdout).expect("text").trim().to_owned()
+    };
+    let mut devices: Vec<String> = started.into_iter().map(end).collect();
+    for (number, device) in (0u8..).zip(&devices) {
+        put(device, i64::from(number) * 65_536, &[number; 4096]);
+    }
+    let ends: Vec<Child> = devices.iter().map(|device| start(&["detach", device])).collect();
+    ends.into_iter().for_each(|child| assert_eq!(end(child), ""));
+    devices.sort();
+    devices.dedup();
+    assert_eq!(devices.len(), 4);
+    lab.nothing_is_left();
+}
+
+#[test]
+fn what_is_in_use_is_kept_unless_forced() {
+    let Some(mut lab) = Lab::new("use") else { return };
+    let made = lab.attach(&[]);
+    let name = device(&made);
+    let mut holder = Command::new("sleep").arg("60").stdin(File::open(name).expect("opens")).spawn().expect("sleeps");
+    lab.fails(&["detach", name], "(sleep) has it open");
+    holder.kill().and_then(|()| holder.wait()).expect("ends");
+    if tool("mkfs.ext4", &["-q", name]).is_none() {
+        return;
+    }
+    let Some(point) = lab.bench.mount(name, "point", "rw") else { return };
+    fs::write(point.join("file"), "text").expect("writes");
+    lab.fails(&["detach", name], &format!("is mounted on {}", point.display()));
+    lab.fails(&["detach", "--all"], "say --force");
+    assert_eq!(fs::read_to_string(point.join("file")).expect("still there"), "text");
+    let done = lab.run(&["detach", name, "--force"]);
+    assert!(done.status.success(), "{}", said(&done));
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_killed_server_takes_its_devices_along() {
+    let Some(lab) = Lab::new("server") else { return };
+    let (one, two) = (lab.attach(&[]), lab.attach(&[]));
+    let mut writer = writing(device(&one));
+    kill("-KILL", lab.server.into());
+    lab.nothing_is_left();
+    writer.wait().expect("it saw errors and ended");
+    assert_ne!(device(&one), device(&two));
+    lab.fails(&["attach", &lab.uri], "onnect");
+}
+
+#[test]
+fn a_killed_nbdfuse_takes_its_device_along() {
+    let Some(lab) = Lab::new("nbdfuse") else { return };
+    let made = lab.attach(&[]);
+    let mut writer = writing(device(&made));
+    let id = fs::read_to_string(format!("{}/1/nbdfuse.pid", lab.journal)).expect("its number");
+    kill("-KILL", id.trim().parse().expect("a number"));
+    lab.nothing_is_left();
+    writer.wait().expect("it saw errors and ended");
+}
+
+#[test]
+fn a_killed_keeper_is_cleaned_up_after() {
+    let Some(lab) = Lab::new("keeper") else { return };
+    let made = lab.attach(&[]);
+    let mut writer = writing(device(&made));
+    kill("-KILL", keeper(&made));
+    // the device works on, and is not taken from who uses it
+    let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
+    assert!(said(&done).contains("and is in use"), "{}", said(&done));
+    let second = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+    put(&second, 0, b"written");
+    writer.kill().and_then(|()| writer.wait()).expect("ends");
+    // the shell's last dd
+    within(|| {
+        lab.run(&["detach", "--all"]);
+        lab.left().is_empty()
+    });
+    lab.nothing_is_left();
+    // and by the next attach
+    let third = lab.attach(&[]);
+    kill("-KILL", keeper(&third));
+    let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
+    assert!(said(&done).contains("and was undone"), "{}", said(&done));
+    let fourth = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+    lab.detached(&fourth);
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_signal_ends_it_in_order() {
+    let Some(lab) = Lab::new("signal") else { return };
+    let made = lab.attach(&[]);
+    put(device(&made), 4096, b"kept");
+    kill("-TERM", keeper(&made));
+    lab.nothing_is_left();
+    let again = lab.attach(&[]);
+    let mut read = [0; 4];
+    File::open(device(&again)).and_then(|file| file.read_exact_at(&mut read, 4096)).expect("reads");
+    assert_eq!(&read, b"kept");
+    lab.detached(device(&again));
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_server_that_hangs_is_left_by_force() {
+    let Some(lab) = Lab::new("hangs") else { return };
+    let made = lab.attach(&[]);
+    let mut writer = writing(device(&made));
+    kill("-STOP", lab.server.into());
+    lab.fails(&["detach", device(&made)], "has it open");
+    let done = lab.run(&["detach", device(&made), "--force"]);
+    kill("-CONT", lab.server.into());
+    assert!(done.status.success(), "{}", said(&done));
+    lab.nothing_is_left();
+    writer.wait().expect("it saw errors and ended");
+}
+
+#[test]
+fn what_cannot_be_attached_is_told() {
+    let Some(lab) = Lab::new("told") else { return };
+    lab.fails(&["attach", &lab.uri, "--by", "ublk"], "--by ublk does not work here");
+    lab.fails(&["attach", "nbd+unix:///?socket=/no/such/socket"], "No such file or directory");
+    let usage = lab.run(&["attach", "http://host/"]);
+    assert_eq!(usage.status.code(), Some(2), "{}", said(&usage));
+    assert!(said(&usage).contains("scheme is not NBD's"), "{}", said(&usage));
+    assert_eq!(lab.left(), [""; 0]);
+}
