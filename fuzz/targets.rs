@@ -188,6 +188,13 @@ pub fn perfmon_blg(data: &[u8]) {
     foreign("perfmon-blg", data);
 }
 
+/// Any text as what a virtual disk's file says of its arrays.
+pub fn disk_ledger(data: &[u8]) {
+    use diskwright_simulator::array::Level;
+    use diskwright_simulator::system::Set;
+    let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", Level::Raid5, vec![0, 1, 2])]);
+}
+
 /// Any text as a script for the probe: as each kind by its name, and by what it
 /// says; the files that it names say the same.
 pub fn probe_scripts(data: &[u8]) {

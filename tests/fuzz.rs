@@ -150,6 +150,14 @@ fn probe_scripts_take_anything() {
 }
 
 #[test]
+fn ledgers_of_disks_take_anything() {
+    let ledger = br#"{"schema":"diskwright.content/1","arrays":[{"shape":{"name":"data","level":"raid5","layout":null,
+        "copies":null,"unit_blocks":128,"member_blocks":null,"members":[0,1,2]},"state":{"lost":[[1,512]],
+        "rebuilding":[1],"torn":[7],"all_torn":false}}]}"#;
+    run(targets::disk_ledger, &[ledger.to_vec()]);
+}
+
+#[test]
 fn files_of_drives_take_anything() {
     let drive = |file: &str, number: usize| {
         let (_, text) = diskwright_simulator::catalogue::FILES.iter().find(|(name, _)| *name == file).expect("a file");

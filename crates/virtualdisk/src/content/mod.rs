@@ -26,7 +26,7 @@ use diskwright_simulator::system::{Set, System, Target};
 use array::{ArrayContent, Source};
 use ledger::{Entry, Ledger, NOTE_BYTES, Shape};
 pub use store::Extent;
-use store::{InFile, Memory, Stores};
+use store::{InFile, Memory, Room, Stores};
 pub use trouble::{ContentError, Trouble};
 
 /// Where content lies.
@@ -193,14 +193,15 @@ impl Content {
         self.put(target, from, Source::Data(data))
     }
 
-    /// Writes zeros. They take no room, and give back what was taken.
+    /// Writes zeros, and takes the room for them in a file, so that it is there
+    /// when they are written over. In memory they take none.
     pub fn zero(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.put(target, from, Source::Zeros(bytes))
+        self.put(target, from, Source::Zeros(bytes, Room::Keep))
     }
 
     /// Forgets: what is trimmed reads as zeros, and its room is given back.
     pub fn trim(&mut self, target: Target, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.zero(target, from, bytes)
+        self.put(target, from, Source::Zeros(bytes, Room::GiveBack))
     }
 
     fn put(&mut self, target: Target, from: u64, source: Source<'_>) -> Result<(), Trouble> {
@@ -208,7 +209,7 @@ impl Content {
         match (target, source) {
             (Target::Array(array), _) => self.put_array(array, from, source),
             (Target::Drive(drive), Source::Data(data)) => Ok(self.stores.write(drive as usize, from, data)?),
-            (Target::Drive(drive), Source::Zeros(bytes)) => self.stores.zero(drive as usize, from, bytes),
+            (Target::Drive(drive), Source::Zeros(bytes, room)) => self.stores.zero(drive as usize, from, bytes, room),
         }
     }
 

@@ -3,7 +3,7 @@
 use diskwright_simulator::array::Members;
 
 use super::{ArrayContent, CHUNK, Piece, Source};
-use crate::content::store::Stores;
+use crate::content::store::{Room, Stores};
 use crate::content::trouble::{Short, Trouble};
 
 /// A stretch of zeros that waits for those behind it on its member.
@@ -32,10 +32,10 @@ impl ArrayContent {
 
     pub(super) fn write_copies(&mut self, stores: &mut Stores, from: u64, source: Source<'_>) -> Result<(), Trouble> {
         let (mut at, end) = (from, from + source.bytes());
-        if let Source::Zeros(_) = source
+        if let Source::Zeros(_, room) = source
             && self.well
         {
-            return self.zero_copies(stores, at, end).inspect_err(|_| self.agree_all(stores, from, end));
+            return self.zero_copies(stores, at, end, room).inspect_err(|_| self.agree_all(stores, from, end));
         }
         while at < end {
             let first = self.piece(at, end - at)?;
@@ -140,7 +140,7 @@ impl ArrayContent {
             data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
             let read = stores.read(drive(&old), old.from + at, &mut data);
             for piece in others.iter().filter(|_| read.is_ok()) {
-                let source = if extent.hole { Source::Zeros(bytes) } else { Source::Data(&data) };
+                let source = if extent.hole { Source::Zeros(bytes, Room::GiveBack) } else { Source::Data(&data) };
                 let again = put(stores, drive(piece), piece.from + at, source);
                 // where that fails nothing more can be done: reads go to the first copy as before
                 drop(again);
@@ -150,7 +150,7 @@ impl ArrayContent {
     }
 
     /// Zeros of all copies, in as few stretches a member as there are.
-    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64) -> Result<(), Trouble> {
+    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, room: Room) -> Result<(), Trouble> {
         let mut runs: Vec<Option<Run>> = vec![None; self.drives.len()];
         for copy in 0..self.array.copies() {
             let mut at = from;
@@ -163,7 +163,7 @@ impl ArrayContent {
                     run => {
                         let before = run.replace(Run { from, to: from + bytes });
                         if let Some(Run { from, to }) = before {
-                            stores.zero(self.drives[member], from, to - from)?;
+                            stores.zero(self.drives[member], from, to - from, room)?;
                         }
                     }
                 }
@@ -171,7 +171,7 @@ impl ArrayContent {
         }
         for (member, run) in runs.into_iter().enumerate() {
             if let Some(Run { from, to }) = run {
-                stores.zero(self.drives[member], from, to - from)?;
+                stores.zero(self.drives[member], from, to - from, room)?;
             }
         }
         Ok(())
@@ -183,6 +183,6 @@ impl ArrayContent {
 pub(super) fn put(stores: &mut Stores, drive: usize, from: u64, source: Source<'_>) -> Result<(), Short> {
     match source {
         Source::Data(data) => stores.write(drive, from, data),
-        Source::Zeros(bytes) => stores.zero(drive, from, bytes).map_err(|why| Short { done: 0, why }),
+        Source::Zeros(bytes, room) => stores.zero(drive, from, bytes, room).map_err(|why| Short { done: 0, why }),
     }
 }

@@ -16,7 +16,7 @@ use diskwright_simulator::array::{Array, Members};
 use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::ledger::MemberStates;
-use super::store::{Extent, Stores};
+use super::store::{Extent, Room, Stores};
 use super::trouble::Trouble;
 use row::Scratch;
 
@@ -34,15 +34,15 @@ const MOST_TORN: usize = 1 << 16;
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
     Data(&'a [u8]),
-    /// So many zeros, which need take no room.
-    Zeros(u64),
+    /// So many zeros.
+    Zeros(u64, Room),
 }
 
 impl<'a> Source<'a> {
     pub fn bytes(self) -> u64 {
         match self {
             Source::Data(data) => data.len() as u64,
-            Source::Zeros(bytes) => bytes,
+            Source::Zeros(bytes, _) => bytes,
         }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
     pub fn part(self, from: u64, bytes: u64) -> Source<'a> {
         match self {
             Source::Data(data) => Source::Data(&data[from as usize..(from + bytes) as usize]),
-            Source::Zeros(_) => Source::Zeros(bytes),
+            Source::Zeros(_, room) => Source::Zeros(bytes, room),
         }
     }
 }

@@ -6,7 +6,7 @@ use diskwright_simulator::io::BLOCK_BYTES;
 use super::row::{Cover, Scratch, Stretch};
 use super::{ArrayContent, CHUNK, Piece, Source};
 use crate::content::galois::MOST;
-use crate::content::store::Stores;
+use crate::content::store::{Room, Stores};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
@@ -67,9 +67,9 @@ impl ArrayContent {
         while at < end {
             let (row, inside) = (at / row_bytes, at % row_bytes);
             let whole = if inside == 0 { (end - at) / row_bytes } else { 0 };
-            if let Source::Zeros(_) = source
+            if let Source::Zeros(_, room) = source
                 && whole > 0
-                && self.zero_rows(stores, row, whole)?
+                && self.zero_rows(stores, row, whole, room)?
             {
                 at += whole * row_bytes;
                 continue;
@@ -83,14 +83,14 @@ impl ArrayContent {
 
     /// Zeros of whole rows: the parities of zeros are zeros, so that nothing
     /// is left on any member. False where too much is lost to say so.
-    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64) -> Result<bool, Trouble> {
+    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, room: Room) -> Result<bool, Trouble> {
         let lost = self.unreadable((row + rows) * self.unit());
         if lost.count() > u32::from(self.array.parities()) {
             return Ok(false);
         }
         let unit = self.unit();
         for drive in &self.drives {
-            let zeroed = stores.zero(*drive, row * unit, rows * unit);
+            let zeroed = stores.zero(*drive, row * unit, rows * unit, room);
             zeroed.inspect_err(|_| (row..row + rows).for_each(|row| self.torn.add(row)))?;
         }
         self.torn.forget(row..row + rows);
@@ -100,7 +100,9 @@ impl ArrayContent {
     /// Writes a part of a row, from byte `inside` of its data on.
     fn write_row(&mut self, stores: &mut Stores, row: u64, inside: u64, source: Source<'_>) -> Result<(), Trouble> {
         let lost = self.lost_in(row);
-        if self.torn.has(row) {
+        // what is written as a whole needs nothing of what was there
+        let whole = inside == 0 && source.bytes() == self.row_bytes();
+        if !whole && self.torn.has(row) {
             self.mend(stores, row, lost)?;
         }
         let (unit, last_byte) = (self.unit(), inside + source.bytes() - 1);
@@ -123,6 +125,9 @@ impl ArrayContent {
                     return Err(why);
                 }
             }
+        }
+        if whole {
+            self.torn.forget(row..row + 1);
         }
         Ok(())
     }

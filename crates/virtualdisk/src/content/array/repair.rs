@@ -6,7 +6,7 @@ use diskwright_simulator::array::{Members, Place};
 use diskwright_simulator::io::BLOCK_BYTES;
 
 use super::{ArrayContent, CHUNK, Piece};
-use crate::content::store::{Extent, Stores};
+use crate::content::store::{Extent, Room, Stores};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
@@ -28,7 +28,7 @@ impl ArrayContent {
     /// Drops what lies on these.
     pub fn clear(&self, stores: &mut Stores, members: Members) -> Result<(), Trouble> {
         let all = |member: u16| (self.drives[usize::from(member)], self.sizes[usize::from(member)]);
-        members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes))
+        members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes, Room::GiveBack))
     }
 
     /// Empty drives in the place of these, to be rebuilt, if that can be.
@@ -119,7 +119,7 @@ impl ArrayContent {
             let (target, drive) = (self.drives[at], self.drives[usize::from(source.member)]);
             let Extent { bytes, hole } = stores.extent(drive, source.from, bytes.min(source.bytes))?;
             let bytes = if hole {
-                stores.zero(target, from, bytes)?;
+                stores.zero(target, from, bytes, Room::GiveBack)?;
                 bytes
             } else {
                 let bytes = bytes.min(CHUNK);

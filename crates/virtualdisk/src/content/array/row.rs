@@ -7,7 +7,7 @@ use diskwright_simulator::io::BLOCK_BYTES;
 use super::Source;
 use super::copies::put;
 use crate::content::galois::{self, MOST, Matrix};
-use crate::content::store::Stores;
+use crate::content::store::{Room, Stores};
 use crate::content::trouble::Trouble;
 
 /// Room to compute in, kept from request to request.
@@ -288,7 +288,7 @@ impl Stretch<'_> {
             let unit = if cover.has(d) {
                 match cover.of(d, len) {
                     Source::Data(new) => Some(new),
-                    Source::Zeros(_) => None,
+                    Source::Zeros(..) => None,
                 }
             } else if gathered {
                 Some(&data[usize::from(d) * len..(usize::from(d) + 1) * len])
@@ -384,7 +384,7 @@ impl Stretch<'_> {
 
     /// Zeros on these members.
     pub fn clear(&self, stores: &mut Stores, targets: Members, bytes: u64) -> Result<(), Trouble> {
-        targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes))
+        targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes, Room::GiveBack))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
-use super::Extent;
+use super::{Extent, Room};
 use crate::content::trouble::{ContentError, Short, Trouble};
 
 /// Each drive begins at a multiple of this, bytes.
@@ -26,6 +26,8 @@ pub(in crate::content) struct InFile {
     end: u64,
     /// Whether holes can be made, as far as is known.
     punches: bool,
+    /// Whether stretches can be made zeros that keep their room.
+    zeroes: bool,
 }
 
 /// Where each drive begins, and where all of them end: where so many bytes
@@ -72,7 +74,7 @@ impl InFile {
         } else if found != all {
             return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
         }
-        Ok((InFile { file: Arc::new(file), starts, end, punches: true }, found > 0))
+        Ok((InFile { file: Arc::new(file), starts, end, punches: true, zeroes: true }, found > 0))
     }
 
     pub fn handle(&self) -> Arc<File> {
@@ -106,17 +108,21 @@ impl InFile {
         Ok(())
     }
 
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) -> Result<(), Trouble> {
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: Room) -> Result<(), Trouble> {
         if bytes == 0 {
             return Ok(());
         }
         let start = self.starts[drive] + from;
-        while self.punches {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (flags, can) = match room {
+            Room::GiveBack => (FallocateFlags::PUNCH_HOLE, &mut self.punches),
+            Room::Keep => (FallocateFlags::ZERO_RANGE, &mut self.zeroes),
+        };
+        let flags = flags | FallocateFlags::KEEP_SIZE;
+        while *can {
             match fallocate(&self.file, flags, start, bytes) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.punches = false,
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => *can = false,
                 Err(e) => return Err(Trouble::of(e.into())),
             }
         }

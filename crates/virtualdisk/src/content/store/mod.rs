@@ -20,6 +20,15 @@ pub struct Extent {
     pub hole: bool,
 }
 
+/// What becomes of the room of zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It is given back as far as possible.
+    GiveBack,
+    /// A file has it, also where it had none.
+    Keep,
+}
+
 /// The bytes of all drives, by their numbers. Callers keep inside the drives.
 pub(super) enum Stores {
     Memory(Memory),
@@ -46,14 +55,14 @@ impl Stores {
         }
     }
 
-    /// Makes them zeros, and gives back what they took as far as possible.
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) -> Result<(), Trouble> {
+    /// Makes them zeros.
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: Room) -> Result<(), Trouble> {
         match self {
             Stores::Memory(memory) => {
                 memory.zero(drive, from, bytes);
                 Ok(())
             }
-            Stores::File(file) => file.zero(drive, from, bytes),
+            Stores::File(file) => file.zero(drive, from, bytes, room),
         }
     }
 
