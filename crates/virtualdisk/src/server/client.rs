@@ -19,6 +19,9 @@ use crate::nbd::{Exports, reply};
 const MOST_UNDER_WAY: u32 = 4096;
 /// Answers that wait for a client that does not read them, bytes; no more are made until they are gone.
 const MOST_UNREAD: usize = 4 << 20;
+/// What came and could not be used yet, bytes: more than the longest option. What is beyond it waits for the
+/// client to read its answers.
+const MOST_CARRIED: usize = 128 << 10;
 /// Room for answers that an idle client keeps, bytes.
 const KEPT: usize = 256 << 10;
 
@@ -112,7 +115,7 @@ impl Client {
 
     /// Whether to look for input, and for room for output.
     pub fn wants(&self) -> (bool, bool) {
-        let reads = !matches!(self.stage, Stage::Leaving(_)) && !self.is_full();
+        let reads = !matches!(self.stage, Stage::Leaving(_)) && !self.is_full() && self.carry.len() < MOST_CARRIED;
         (reads, self.unsent() > 0)
     }
 

@@ -15,6 +15,10 @@ pub(super) struct Input {
 }
 
 impl Input {
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// The next `count` bytes, at most [`ROOM`]; `what` they are is told where
     /// the connection ends before.
     pub(super) fn take(

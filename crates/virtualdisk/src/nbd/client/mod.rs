@@ -52,7 +52,7 @@ pub enum ClientError {
         message: String,
     },
     /// A request was answered with an error.
-    #[error("{command:?} of {length} bytes at {offset}: {error}{}{message}", if message.is_empty() { "" } else { ": " })]
+    #[error("{command:?} of {length} bytes at {offset}: {error}{colon}{message}", colon = colon(message))]
     Failed {
         /// What was asked for.
         command: Command,
@@ -203,6 +203,13 @@ impl<S: Read + Write> Client<S> {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Whether bytes lie here that have not been looked at: [`Self::receive`]
+    /// may not have to wait.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.input.is_empty()
     }
 
     /// Queues a request; [`Self::push`] and [`Self::receive`] send what is
@@ -358,6 +365,10 @@ impl<S: Read + Write> Client<S> {
         }
         u64::from(slot.generation) << 32 | u64::from(at)
     }
+}
+
+fn colon(message: &str) -> &'static str {
+    if message.is_empty() { "" } else { ": " }
 }
 
 /// What an error of an option means where the server says nothing.
