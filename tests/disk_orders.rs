@@ -131,6 +131,25 @@ fn data_survives_a_member_and_its_rebuild() {
 }
 
 #[test]
+fn a_file_remembers_what_was_written_and_who_failed() {
+    let first = Disk::serve(RAID5, &[]);
+    let file = first.folder.path().join("content");
+    let options = ["--backing", &file.display().to_string()];
+    let disk = Disk::serve(RAID5, &options);
+    disk.client("").write(70_000, &[9; 5000], CommandFlags::FUA).expect("written");
+    disk.json(&["fail", "disk2"]);
+    assert!(disk.order(&["stop"]).status.success());
+    drop(disk);
+    let disk = Disk::serve(RAID5, &options);
+    let mut back = [0; 5000];
+    disk.client("").read(70_000, &mut back).expect("read");
+    assert_eq!(back, [9; 5000]);
+    let status = disk.json(&["status"]);
+    assert_eq!(states(&status), ["well", "well", "failed"]);
+    disk.json(&["replace", "disk2"]);
+}
+
+#[test]
 fn drives_by_themselves_slow_down_hang_and_fail() {
     let disk = Disk::serve(RAID5, &["--every", "100ms"]);
     let mut client = disk.client("disk3");

@@ -37,7 +37,7 @@ pub struct Serve {
     /// Where content is kept: `memory`, or a file with holes
     #[arg(long, default_value = "memory", value_name = "memory|FILE")]
     backing: String,
-    /// Most bytes of memory that content may take
+    /// Most bytes of memory that content may take; half of what is available now if not said
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     memory: Option<u64>,
     /// Let time run so many times as fast for the described system
@@ -115,9 +115,17 @@ fn place(arguments: &Serve) -> Result<Place, Failure> {
 
 fn backing(arguments: &Serve) -> Backing {
     match arguments.backing.as_str() {
-        "memory" => Backing::Memory { most_bytes: arguments.memory },
+        "memory" => Backing::Memory { most_bytes: arguments.memory.or_else(half_of_memory) },
         file => Backing::File(file.into()),
     }
+}
+
+/// Half of the memory that the kernel could give; `None` where it does not say.
+fn half_of_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024 / 2)
 }
 
 /// Says what can be used, once it can be.

@@ -86,8 +86,13 @@ impl Server {
         }
         // clients do not wait for a description's workloads to settle
         system.watch.warm_up = 0;
-        let simulation = Simulation::serving(&system, &targets)?;
         let content = Content::new(&system, &options.backing)?;
+        // a file remembers which members have failed, whatever the description says
+        for (at, set) in system.arrays.iter_mut().enumerate() {
+            let (failed, _) = content.state(at).unwrap_or_default();
+            set.failed = failed.iter().collect();
+        }
+        let simulation = Simulation::serving(&system, &targets)?;
         let mut offer = Exports { list: Vec::new(), default: Some(0) };
         for export in &exports {
             let holds = content.bytes(export.target);

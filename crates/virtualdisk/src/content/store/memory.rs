@@ -4,7 +4,7 @@ use super::Extent;
 use crate::content::trouble::{ContentError, Short, Trouble};
 
 /// Bytes of a page: what file systems and databases write, so that a random
-/// write takes no more memory than it writes (measured in benches/content.rs).
+/// write takes no more memory than it writes.
 const PAGE: usize = 4096;
 
 /// Pages of a leaf: 32 MB of a drive by 64 KB of table.
