@@ -1,0 +1,162 @@
+//! Requests a second over a Unix socket when the model costs nothing, beside
+//! nbdkit's memory plug-in in the same run.
+//!
+//!     cargo bench -p diskwright-virtualdisk --bench socket
+//!
+//! The server is this program once more (`--serve`), so that neither side
+//! shares the other's process; both servers get the same client. With `--tiny`,
+//! and when `cargo test` runs it, a few requests are made, to see that it works;
+//! then the numbers mean nothing. Each line has the median of rounds that
+//! alternate between the servers, and their range.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use diskwright_base::Dice;
+use diskwright_simulator::system::read::read;
+use diskwright_virtualdisk::content::Backing;
+use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes};
+use diskwright_virtualdisk::nbd::wire::CommandFlags;
+use diskwright_virtualdisk::server::{Options, Place, Server};
+
+const SYSTEM: &str = r#"
+[[drive]]
+name = "disk"
+capacity = "1GB"
+[drive.plain]
+servers = 64
+service = { constant_us = 0 }
+"#;
+const QUEUE: usize = 64;
+const BLOCK: u64 = 4096;
+/// Part of the export that is used, blocks.
+const BLOCKS: usize = (64 << 20) / BLOCK as usize;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    if let Some(at) = arguments.iter().position(|a| a == "--serve") {
+        return serve(arguments.get(at + 1).expect("a socket"));
+    }
+    let tiny = has("--tiny") || !has("--bench");
+    let (rounds, count) = if tiny { (1, 500) } else { (7, 400_000) };
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name);
+    let own = std::env::current_exe().expect("a program");
+    let ours = place("ours");
+    let mut servers =
+        vec![("diskwright", ours.clone(), Process::start(Command::new(own).arg("--serve").arg(&ours)).expect("runs"))];
+    let kit = place("kit");
+    let start = Process::start(Command::new("nbdkit").args(["-f", "-U"]).arg(&kit).args(["memory", "1G"]));
+    match start {
+        Ok(process) => servers.push(("nbdkit memory", kit, process)),
+        Err(error) => println!("skipped: nbdkit: {error}"),
+    }
+    println!("# 4 KB requests a second over a Unix socket, queue {QUEUE}, {rounds} rounds of {count}");
+    for (connections, what) in [(1, "reads"), (1, "writes"), (4, "reads"), (4, "writes")] {
+        let mut rates = vec![Vec::new(); servers.len()];
+        for round in 0..=rounds {
+            for (at, (_, socket, _)) in servers.iter().enumerate() {
+                let rate = rate(socket, connections, what == "writes", count);
+                // the first one fills the memory
+                if round > 0 {
+                    rates[at].push(rate);
+                }
+            }
+        }
+        for ((name, ..), mut rates) in servers.iter().zip(rates) {
+            rates.sort_by(f64::total_cmp);
+            let (median, least, most) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
+            println!("{connections} x random {what:<6} {name:<14} {median:>9.0} /s  ({least:.0} to {most:.0})");
+        }
+    }
+}
+
+fn serve(socket: &str) {
+    let system = read("bench.toml", SYSTEM, &[], &|_| Err("no files".into())).expect("a system").system;
+    let options = Options {
+        place: Place::Unix(socket.into()),
+        bytes: None,
+        backing: Backing::Memory { most_bytes: None },
+        speed: 1.0,
+        every: Duration::from_secs(1),
+        workloads: false,
+    };
+    // the caller ends it; should that die, it ends by itself
+    let ends = Instant::now() + Duration::from_secs(600);
+    let mut server = Server::new(system, &options).expect("served");
+    server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
+}
+
+/// A server, ended with this.
+struct Process(Child);
+
+impl Process {
+    fn start(command: &mut Command) -> std::io::Result<Self> {
+        command.stdout(Stdio::null()).spawn().map(Self)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn connected(socket: &PathBuf) -> UnixStream {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{}: {error}", socket.display()),
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Requests a second of so many connections, each of which makes its share.
+fn rate(socket: &Path, connections: usize, writes: bool, count: usize) -> f64 {
+    let socket = socket.to_path_buf();
+    let clients: Vec<_> = (0..connections)
+        .map(|_| Client::start(connected(&socket), "", Wishes::default()).expect("connected"))
+        .collect();
+    let start = Instant::now();
+    let work = clients.into_iter().zip(1..).map(|(mut client, seed)| {
+        std::thread::spawn(move || {
+            ask(&mut client, seed, writes, count / connections);
+            client.disconnect().expect("sent");
+        })
+    });
+    let work: Vec<_> = work.collect();
+    work.into_iter().for_each(|one| one.join().expect("no panic"));
+    (count / connections * connections) as f64 / start.elapsed().as_secs_f64()
+}
+
+fn ask(client: &mut Client<UnixStream>, seed: u64, writes: bool, count: usize) {
+    let mut dice = Dice::new(seed, 0);
+    let block = [seed as u8; BLOCK as usize];
+    let (mut sent, mut answered) = (0, 0);
+    while answered < count {
+        while sent < count && client.in_flight() < QUEUE {
+            let offset = dice.below(BLOCKS as u64) * BLOCK;
+            let ask =
+                if writes { Ask::Write { offset, data: &block } } else { Ask::Read { offset, length: BLOCK as u32 } };
+            client.send(ask, CommandFlags(0)).expect("sent");
+            sent += 1;
+        }
+        // what came together is taken together, and asked for anew together
+        loop {
+            assert_eq!(client.receive().expect("an answer").error, None);
+            answered += 1;
+            if client.in_flight() == 0 || !client.has_more() {
+                break;
+            }
+        }
+    }
+}
