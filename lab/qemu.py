@@ -242,7 +242,7 @@ class Guest:
     """A machine that is up. `undo` is a run's `Undo`, `folder` a private folder."""
 
     def __init__(self, undo, folder, drives=(), modules=(), programs=(), files=None,
-                 network=False, memory_mib=768, patience=180, first=()):
+                 network=False, memory_mib=768, patience=180):
         self.folder, self.read = folder, b""
         modules = [*modules, *(["virtio_net"] if network else [])]
         image = os.path.join(folder, "initramfs")
@@ -263,7 +263,7 @@ class Guest:
             if network:
                 words += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"]
             with open(os.path.join(folder, "qemu.log"), "wb") as log:
-                self.process = subprocess.Popen([*first, *words], stdin=subprocess.DEVNULL,
+                self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL,
                                                 stdout=log, stderr=log, start_new_session=True)
             undo.push("kill", self.process.pid)
             self.shell = self._accept(listener)

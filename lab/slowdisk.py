@@ -21,6 +21,7 @@ nothing faster than one millisecond should be described here.
 import argparse
 import os
 import random
+import select
 import socket
 import struct
 import threading
@@ -44,13 +45,23 @@ class Device:
         self.servers = threading.Semaphore(options.parallel)
         self.lock = threading.Lock()
         self.last_end = 0
+        self.free_at = 0.0
         self.tokens = float(options.burst)
         self.filled_at = time.monotonic()
 
-    def serve(self, kind, offset, length):
+    def serve(self, kind, offset, length, queued=False):
+        """Takes a request's time. A request that was `queued` on its connection
+        came before the one in front of it was done."""
+        came = 0.0 if queued else time.monotonic()
         self.wait_for_allowance()
         with self.servers:
-            time.sleep(self.seconds(kind, offset, length))
+            seconds = self.seconds(kind, offset, length)
+            if self.options.parallel > 1:
+                time.sleep(seconds)
+                return
+            # One arm goes on when it is free, not when this process woke up.
+            self.free_at = max(came, self.free_at) + seconds
+            time.sleep(max(0.0, self.free_at - time.monotonic()))
 
     def seconds(self, kind, offset, length):
         o = self.options
@@ -124,12 +135,13 @@ def serve_connection(connection, device, backing, size):
         if not negotiate(connection, size):
             return
         while True:
+            queued = bool(select.select([connection], [], [], 0)[0])
             _, flags, kind, handle, offset, length = struct.unpack(
                 ">IHHQQI", receive(connection, 28))
             if kind == DISCONNECT:
                 return
             payload = receive(connection, length) if kind == WRITE else None
-            device.serve(kind, offset, length)
+            device.serve(kind, offset, length, queued)
             answer = b""
             if kind == READ:
                 answer = os.pread(backing, length, offset)

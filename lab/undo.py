@@ -65,6 +65,11 @@ class Undo:
         self.steps.append(list(step))
         self._save()
 
+    def forget(self, *step):
+        """Drops a step that was undone meanwhile."""
+        self.steps.remove(list(step))
+        self._save()
+
     def all(self):
         """Undoes every step, newest first; returns what could not be undone."""
         failed = []

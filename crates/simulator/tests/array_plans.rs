@@ -194,11 +194,17 @@ impl Case<'_> {
 }
 
 fn any_policy(dice: &mut Dice) -> Policy {
-    let read_from =
-        [ReadFrom::RoundRobin, ReadFrom::Nearest, ReadFrom::Process, ReadFrom::Primary, ReadFrom::LeastBusy];
+    let read_from = [
+        ReadFrom::RoundRobin,
+        ReadFrom::Nearest,
+        ReadFrom::IdleOrNearest,
+        ReadFrom::Process,
+        ReadFrom::Primary,
+        ReadFrom::LeastBusy,
+    ];
     let write_by = [WriteBy::Fewest, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
     Policy {
-        read_from: read_from[dice.below(5) as usize],
+        read_from: read_from[dice.below(6) as usize],
         write_by: write_by[dice.below(3) as usize],
         join: dice.chance(0.5),
     }

@@ -294,11 +294,50 @@ fn mirrors_choose_their_copy() {
     busy.pending(1, 2);
     assert_eq!(members(&mut busy, &[(0, 0)]), [1]);
     // who has failed is passed over, whatever the policy
-    for policy in [ReadFrom::RoundRobin, ReadFrom::Nearest, ReadFrom::Process, ReadFrom::Primary, ReadFrom::LeastBusy] {
+    for policy in [
+        ReadFrom::RoundRobin,
+        ReadFrom::Nearest,
+        ReadFrom::IdleOrNearest,
+        ReadFrom::Process,
+        ReadFrom::Primary,
+        ReadFrom::LeastBusy,
+    ] {
         let mut planner = mirror(3, policy);
         assert!(planner.set_state(State::failed([0, 2])));
         assert_eq!(members(&mut planner, &[(0, 0), (0, 1), (9, 2)]), [1, 1, 1], "{policy:?}");
     }
+}
+
+/// The steps of `read_balance` in drivers/md/raid1.c, Linux 6.1: going on, idle, near.
+#[test]
+fn md_chooses_its_copy() {
+    let mut plan = Plan::new();
+    let mut member = |planner: &mut Planner, block| {
+        planner.plan(Request::read(block, 8), &mut plan);
+        plan.reads[0].member
+    };
+    let mut md = mirror(2, ReadFrom::IdleOrNearest);
+    md.moved(0, 1000);
+    md.moved(1, 90_000);
+    // both idle: the first, however far its arm is
+    assert_eq!(member(&mut md, 80_000), 0);
+    // what goes on behind the read that was sent last stays, though another is idle
+    md.pending(0, 1);
+    assert_eq!(member(&mut md, 80_008), 0);
+    // the idle one, though the other is nearer
+    assert_eq!(member(&mut md, 2000), 1);
+    // both busy: the nearer by what is done, not by what was sent
+    md.pending(1, 9);
+    assert_eq!([member(&mut md, 2200), member(&mut md, 70_000), member(&mut md, 3000)], [0, 1, 0]);
+    // striped mirrors go by idle and near alone (raid10.c)
+    let description = Description::new(Level::Raid10, 2, 1 << 20, 128);
+    let policy = Policy { read_from: ReadFrom::IdleOrNearest, ..Policy::default() };
+    let mut md = Planner::new(Array::new(&description).expect("valid"), policy);
+    md.pending(0, 1);
+    assert_eq!([member(&mut md, 64), member(&mut md, 72)], [1, 1]);
+    md.pending(1, 1);
+    md.moved(1, 80);
+    assert_eq!(member(&mut md, 8), 0);
 }
 
 #[test]

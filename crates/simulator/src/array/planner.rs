@@ -44,10 +44,16 @@ pub enum ReadFrom {
     /// The copies in turn.
     #[default]
     RoundRobin,
-    /// The copy whose member's arm was last sent nearest (md, with rotating
-    /// members). Positions are those of the last I/O planned, unless
-    /// [`Planner::moved`] tells better.
+    /// The copy whose member's arm was last sent nearest. Positions are those
+    /// of the last I/O planned, unless [`Planner::moved`] tells better.
     Nearest,
+    /// md with rotating members: a mirror's member on whom the read goes on
+    /// behind the last one; else the first that has nothing to do; else the copy
+    /// nearest to where its member's last I/O ended (`read_balance` of
+    /// drivers/md/raid1.c and, for near copies, raid10.c, which has no first
+    /// step; positions change when an I/O is done, `update_head_pos`). Needs
+    /// [`Planner::pending`] and [`Planner::moved`].
+    IdleOrNearest,
     /// The copy that the process id picks (btrfs).
     Process,
     /// The first copy; the others only when it fails.
@@ -98,6 +104,8 @@ pub struct Planner {
     state: State,
     turn: u16,
     positions: Box<[u64]>,
+    /// Where the last read that was sent to each member ended.
+    read_on: Box<[u64]>,
     pending: Box<[u32]>,
 }
 
@@ -105,8 +113,9 @@ impl Planner {
     /// For an array with all members well.
     pub fn new(array: Array, policy: Policy) -> Planner {
         let members = usize::from(array.members());
-        let (positions, pending) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
-        Planner { array, policy, state: State::default(), turn: 0, positions, pending }
+        let (positions, read_on) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
+        let pending = vec![0; members].into_boxed_slice();
+        Planner { array, policy, state: State::default(), turn: 0, positions, read_on, pending }
     }
 
     /// The array.
@@ -137,6 +146,15 @@ impl Planner {
         let good_below = if rebuilding.is_empty() { 0 } else { good_below };
         self.state = State { failed, rebuilding, good_below };
         self.array.survives(state.failed)
+    }
+
+    /// An I/O that was planned will move a member's arm: what is known until
+    /// [`Planner::moved`] tells better, but not to a policy that waits for that.
+    #[inline]
+    fn sent(&mut self, member: u16, end: u64) {
+        if self.policy.read_from != ReadFrom::IdleOrNearest {
+            self.positions[usize::from(member)] = end;
+        }
     }
 
     /// Tells where the arm of a member is, a block on it.
@@ -203,7 +221,7 @@ impl Planner {
                 self.write_copies(copies, chunk, offset, blocks, plan);
             } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, who) {
                 plan.push(List::Reads, io(member, block, blocks, false, Part::Data));
-                self.positions[usize::from(member)] = block + blocks;
+                self.sent(member, block + blocks);
             } else {
                 plan.lost_blocks += blocks;
             }
@@ -221,7 +239,7 @@ impl Planner {
             let block = row * self.array.unit_blocks() + offset;
             if !self.state.unwritten(block).contains(member) {
                 plan.push(List::Writes, io(member, block, blocks, true, Part::Data));
-                self.positions[usize::from(member)] = block + blocks;
+                self.sent(member, block + blocks);
                 written = true;
             }
         }
@@ -247,6 +265,11 @@ impl Planner {
                 let way = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
                 return (0..count).map(at).filter(well).min_by_key(way);
             }
+            ReadFrom::IdleOrNearest => {
+                let place = self.as_md_chooses((0..count).map(at).filter(well))?;
+                self.read_on[usize::from(place.0)] = place.1 + blocks;
+                return Some(place);
+            }
             ReadFrom::LeastBusy => {
                 let pending = |(member, _): &(u16, u64)| self.pending[usize::from(*member)];
                 return (0..count).map(at).filter(well).min_by_key(pending);
@@ -264,6 +287,20 @@ impl Planner {
             return Some(place);
         }
         (wanted + 1..count).chain(0..wanted).map(at).find(well)
+    }
+
+    /// [`ReadFrom::IdleOrNearest`], of the copies that can be read.
+    fn as_md_chooses(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
+        let mirror = self.array.level() == super::Level::Raid1;
+        let goes_on = |(member, block): &(u16, u64)| {
+            let member = usize::from(*member);
+            mirror && (self.read_on[member] == *block || self.positions[member] == *block)
+        };
+        let way = |(member, block): &(u16, u64)| match self.pending[usize::from(*member)] {
+            0 => 0,
+            _ => self.positions[usize::from(*member)].abs_diff(*block),
+        };
+        copies.clone().find(goes_on).or_else(|| copies.min_by_key(way))
     }
 
     /// All members move together (RAID 3): each does its share of the whole.

@@ -115,7 +115,7 @@ impl ArrayRun {
 
 /// Whether a policy of mirrored reads wants to know what members do.
 fn watches(read_from: ReadFrom) -> bool {
-    matches!(read_from, ReadFrom::LeastBusy | ReadFrom::Nearest)
+    matches!(read_from, ReadFrom::LeastBusy | ReadFrom::Nearest | ReadFrom::IdleOrNearest)
 }
 
 impl Simulation {

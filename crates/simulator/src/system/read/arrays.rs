@@ -13,9 +13,10 @@ const MOST_MEMBERS: usize = 128;
 /// Stripe unit where none is said: 64 KB, as controllers come.
 const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
 
-const READ_FROM: [(&str, ReadFrom); 5] = [
+const READ_FROM: [(&str, ReadFrom); 6] = [
     ("round-robin", ReadFrom::RoundRobin),
     ("nearest", ReadFrom::Nearest),
+    ("idle-or-nearest", ReadFrom::IdleOrNearest),
     ("process", ReadFrom::Process),
     ("primary", ReadFrom::Primary),
     ("least-busy", ReadFrom::LeastBusy),

@@ -1,0 +1,113 @@
+"""btrfs arrays on this machine's own kernel, over slow disks.
+
+The members are the lab's: one arm behind NBD, as a file by nbdfuse, as a block
+device by a loop (`machine.slow_disk`). About ten requests are in flight below
+such a device; the others wait in the kernel, which is the same to one arm.
+"""
+
+import os
+import time
+
+from levels import OUTSTANDING
+from load import KB, WINDOWS, fio_words, outcome
+from machine import LabError, Machine, need_root, read_text, wait_for, write_text
+from undo import kill, start_time_of
+
+MEMBER_MIB = 1024
+# Of each thread's own file.
+FILE_MIB = 8
+
+
+class Here:
+    """So many slow disks, and a btrfs over some of them."""
+
+    def __init__(self, lab, members, rate):
+        need_root("btrfs over loop devices")
+        self.machine = Machine(lab.undo, settle=0, watched=0)
+        self.kind = self.model = "arm"
+        self.about = "Linux " + os.uname().release
+        self.devices = [self.machine.slow_disk(MEMBER_MIB, service_ms=1000 / rate, parallel=1)
+                        for _ in range(members)]
+        for device in self.devices:
+            self._no_throttle(device)
+        self.folder = None
+
+    def _no_throttle(self, device):
+        """The kernel's own holding back of buffered writes has no part in the model."""
+        path = f"/sys/block/{os.path.basename(device)}/queue/wbt_lat_usec"
+        if os.path.exists(path):
+            self.machine.undo.push("write", path, read_text(path))
+            write_text(path, "0")
+
+    def make(self, level):
+        """Written files without copy on write, so that requests to them are requests to members.
+
+        Each thread has its own: where copies are kept, Linux makes a direct write a
+        buffered one that is waited for, and whoever writes so waits for all readers
+        of the file.
+        """
+        self.folder = self.machine.mount_btrfs(self.devices[:level.members], level.level)
+        for number in range(OUTSTANDING):
+            self.machine.fill(os.path.join(self.folder, f"lab.{number}"), FILE_MIB)
+        os.sync()
+        return self.folder
+
+    def unmake(self, level):
+        self.machine.output(["umount", self.folder])
+        self.machine.undo.forget("run", "umount", self.folder)
+        for device in self.devices[:level.members]:
+            self.machine.output(["wipefs", "-q", "-a", device])
+
+    def measure(self, target, members, read_percent, options, outstanding=OUTSTANDING):
+        """Runs fio: as many threads as requests are outstanding, each with its own
+        id, by which btrfs picks the copy to read. Its system calls are counted."""
+        jobs = dict(numjobs=outstanding)
+        if os.path.isdir(target):
+            jobs = {"size": f"{FILE_MIB}m", "name": None, "filename": None}
+        words = fio_words(target, read_percent, options, 1, ioengine="psync", disk_util=0,
+                          group_reporting=1, **jobs)
+        if os.path.isdir(target):
+            for number in range(outstanding):
+                words += [f"--name=lab.{number}", f"--filename={target}/lab.{number}"]
+        fio = self.machine.start(["fio", *words])
+        try:
+            wait_for(lambda: sum(self._requests(fio)) > 50, "fio's requests to flow", 30)
+            time.sleep(options.ramp)
+            even = self._even_ids(fio)
+            readings = [self._count(fio, members)]
+            for _ in range(WINDOWS):
+                time.sleep(options.seconds / WINDOWS)
+                readings.append(self._count(fio, members))
+            if fio.poll() is not None:
+                with open(fio.log, encoding="utf-8", errors="replace") as file:
+                    raise LabError(f"fio ended: {file.read()[-400:].strip()}")
+        finally:
+            kill(fio.pid, start_time_of(fio.pid))
+        return outcome("fio", readings) | {"even_ids": even}
+
+    def _even_ids(self, fio):
+        """The share of fio's reading and writing threads whose id is even."""
+        folder, ids = f"/proc/{fio.pid}/task", []
+        for name in os.listdir(folder):
+            with open(f"{folder}/{name}/io", encoding="ascii") as file:
+                counts = dict(line.split(": ") for line in file)
+            if int(counts["syscr"]) + int(counts["syscw"]) > 1 and name != str(fio.pid):
+                ids.append(int(name))
+        return sum(number % 2 == 0 for number in ids) / max(len(ids), 1)
+
+    def _requests(self, fio):
+        """Reads and writes of fio's threads, by the bytes of their system calls; those
+        that it starts with are few."""
+        with open(f"/proc/{fio.pid}/io", encoding="ascii") as file:
+            counts = dict(line.split(": ") for line in file)
+        return [int(counts[name]) // (KB * 1024) for name in ("rchar", "wchar")]
+
+    def _count(self, fio, members):
+        """What fio's threads have read and written, in the form of /proc/diskstats (without
+        times), and the members' own lines."""
+        reads, writes = self._requests(fio)
+        lines = [f"{time.monotonic()}", f"0 0 fio {reads} 0 0 0 {writes} 0 0 0"]
+        names = {os.path.basename(member) for member in members}
+        with open("/proc/diskstats", encoding="ascii") as file:
+            lines += [line for line in file if line.split()[2] in names]
+        return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""The load, the same for every array, and how its requests are counted.
+
+Fio keeps so many random 4 KB requests outstanding. They are counted by the
+kernel's own counters in the middle of its run: fio's rates
+leave out what was outstanding when its ramp ended, five in a hundred of a short
+run on slow members.
+"""
+
+import statistics
+
+KB = 4
+# How much longer than the counting fio runs at most.
+SPARE_SECONDS = 30
+# The counting is cut into so many windows.
+WINDOWS = 5
+
+
+def fio_words(target, read_percent, options, outstanding, **more):
+    settings = {"name": "lab", "filename": target, "direct": 1, "bs": f"{KB}k",
+                "rw": "randrw", "rwmixread": read_percent, "ioengine": "libaio",
+                "iodepth": outstanding, "thread": 1, "norandommap": 1, "randrepeat": 1,
+                "random_generator": "tausworthe64", "time_based": 1,
+                "runtime": options.ramp + options.seconds + SPARE_SECONDS,
+                "output-format": "terse"} | more
+    return [f"--{key}={value}" for key, value in settings.items() if value is not None]
+
+
+def outcome(name, readings):
+    """What came of a run: requests a second of device `name` and their times, and
+    the I/Os of its members, by readings of /proc/uptime and /proc/diskstats.
+
+    The rate is the median of those between readings: a moment in which others
+    kept this machine from running is not the array's.
+    """
+    readings = [read(text) for text in readings]
+    (start, first), (end, last) = readings[0], readings[-1]
+    seconds = end - start
+    counts = {device: [b - a for a, b in zip(first[device], last[device])]
+              for device in last if device in first}
+    reads, read_ms, writes, write_ms = counts.pop(name)
+    rates = [rate(name, *pair) for pair in zip(readings, readings[1:])]
+    return {
+        "iops": statistics.median(rates),
+        "windows": rates,
+        "read_iops": reads / seconds,
+        "write_iops": writes / seconds,
+        # counters without times say 0
+        "read_ms": read_ms / reads if reads and read_ms else None,
+        "write_ms": write_ms / writes if writes and write_ms else None,
+        "members": {device: {"read_iops": count[0] / seconds, "write_iops": count[2] / seconds}
+                    for device, count in counts.items()},
+    }
+
+
+def rate(name, before, after):
+    """Requests a second of a device between two readings."""
+    (start, first), (end, last) = before, after
+    return (last[name][0] - first[name][0] + last[name][2] - first[name][2]) / (end - start)
+
+
+def read(text):
+    """Seconds, and of each device: reads, their ms, writes, their ms."""
+    uptime, *lines = text.strip().splitlines()
+    fields = [line.split() for line in lines]
+    return float(uptime.split()[0]), {words[2]: [int(words[i]) for i in (3, 6, 7, 10)]
+                                      for words in fields if len(words) > 10}

@@ -1,0 +1,32 @@
+"""What the model says: `diskwright simulate` of a description, before anything is measured."""
+
+import json
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class PredictionError(Exception):
+    """The description could not be simulated."""
+
+
+def predict(binary, level, read_percent, settings):
+    """Requests a second of a level under a mix, and each member's share of being busy."""
+    path = os.path.join(HERE, "systems", level.system + ".toml")
+    values = [*level.settings, f"fio.read_share={read_percent}%", *settings]
+    words = [binary, "simulate", path, "--json", *(word for value in values for word in ("--set", value))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PredictionError(f"{' '.join(words[1:])}: {done.stderr.strip()}")
+    return reading(json.loads(done.stdout))
+
+
+def reading(answer):
+    work, array = answer["workloads"][0], answer["arrays"][0]
+    drives = [part for part in answer["components"] if part["kind"] == "drive"]
+    busy = max((part["utilisation"] for part in drives), default=None)
+    return {"iops": work["requests_per_s"], "read_iops": work["reads_per_s"],
+            "write_iops": work["writes_per_s"], "response_ms": work["response_s"]["mean"] * 1e3,
+            "member_ios": array["member_ios_per_s"] / work["requests_per_s"],
+            "busiest_member": busy}

@@ -1,0 +1,135 @@
+"""Tests of the arrays' machinery that start nothing: `lab/arrays/run --tiny` does."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "arrays"), HERE]
+sys.dont_write_bytecode = True
+
+import clock  # noqa: E402
+import levels  # noqa: E402
+import load  # noqa: E402
+import qemu  # noqa: E402
+import results  # noqa: E402
+
+READING = """{uptime} 7.00
+ 253 0 vda {reads} 0 0 {ms} {writes} 0 0 0 0 0 0
+   9 0 md0 {reads} 0 0 {ms} {writes} 0 0 0 0 0 0"""
+
+
+def reading(uptime, reads, ms, writes):
+    return READING.format(uptime=uptime, reads=reads, ms=ms, writes=writes)
+
+
+class Counting(unittest.TestCase):
+    def test_rates_are_the_median_of_the_windows(self):
+        # 100 a second in two windows, and nothing in the one between
+        told = load.outcome("md0", [reading(10, 500, 100, 50), reading(12, 650, 1600, 100),
+                                    reading(14, 650, 1600, 100), reading(16, 800, 3100, 150)])
+        self.assertEqual(told["windows"], [100, 0, 100])
+        self.assertEqual(told["iops"], 100)
+        self.assertEqual(told["read_iops"], 50)
+        self.assertEqual(told["read_ms"], 10)
+        self.assertIsNone(told["write_ms"])
+        self.assertEqual(told["members"], {"vda": {"read_iops": 50, "write_iops": 100 / 6}})
+
+    def test_fio_is_told_what_is_measured(self):
+        class Options:
+            ramp, seconds = 1, 5
+
+        words = load.fio_words("/dev/md0", 75, Options, 32, group_reporting=1, name=None)
+        self.assertIn("--rwmixread=75", words)
+        self.assertIn("--iodepth=32", words)
+        self.assertFalse([word for word in words if word.startswith("--name")])
+
+    def test_a_disturbed_measurement_is_done_again(self):
+        class Late(clock.Clock):
+            def __init__(self):
+                self.late, self.runs = 0.0, 0
+
+        late = Late()
+
+        def measure():
+            late.runs += 1
+            late.late += 1.0 if late.runs < 3 else 0.0
+            return {"iops": late.runs}
+
+        told = late.steady(measure)
+        self.assertEqual((told["iops"], told["tries"], told["late_share"]), (3, 3, 0))
+
+
+class Levels(unittest.TestCase):
+    def test_each_has_a_description_and_a_name_of_its_own(self):
+        names = [level.name for level in levels.LEVELS]
+        self.assertEqual(len(names), len(set(names)))
+        for level in levels.LEVELS:
+            path = os.path.join(HERE, "arrays", "systems", level.system + ".toml")
+            self.assertTrue(os.path.exists(path), path)
+            with open(path, encoding="utf-8") as file:
+                described = f"count = {level.members}\n" in file.read()
+            self.assertTrue(described or f"disk.count={level.members}" in level.settings, level.name)
+        for name in levels.TINY[0]:
+            self.assertIn(levels.named(name).by, ("md", "btrfs"))
+
+
+class Words(unittest.TestCase):
+    def test_the_table_tells_how_far_off(self):
+        one = {"level": "raid0", "reads_percent": 50, "predicted": {"iops": 109.0},
+               "measured": {"iops": 100.0}}
+        self.assertAlmostEqual(results.error_of(one), 0.09)
+        part = {"by": "md", "results": [one, one | {"reads_percent": 0, "predicted": {"iops": 80.0}}]}
+        text = results.text({"outstanding": 32, "measured_s": 5, "parts": [part]})
+        self.assertIn("+9.0%", text)
+        self.assertIn("1 of 2 within 10 %", text)
+        self.assertIn("worst -20.0% (raid0, 0 % reads)", text)
+        self.assertIn("nothing was measured",
+                      results.text({"outstanding": 32, "measured_s": 5, "parts": []}))
+
+
+class Emulation(unittest.TestCase):
+    def test_modules_are_loaded_after_what_they_need(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = {"modules.dep": "kernel/raid456.ko: kernel/libcrc32c.ko kernel/xor.ko\nkernel/xor.ko:\n"
+                                    "kernel/libcrc32c.ko:\nkernel/crc32c_generic.ko:\nkernel/dm-mod.ko:\n",
+                     "modules.builtin": "kernel/md-mod.ko\n"}
+            for name, text in files.items():
+                with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                    file.write(text)
+            order = qemu.module_files(folder, ["md_mod", "raid456", "dm_mod", "raid456"])
+            self.assertEqual([os.path.basename(path)[:-3] for path in order],
+                             ["crc32c_generic", "libcrc32c", "xor", "raid456", "dm-mod"])
+            with self.assertRaisesRegex(qemu.GuestError, "no module nonesuch"):
+                qemu.module_files(folder, ["nonesuch"])
+
+    def test_the_archive_is_one_that_the_kernel_unpacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "archive")
+            archive = qemu.Archive(path)
+            archive.add("usr/bin/tool", b"12345")
+            archive.add("/usr/bin/tool", b"once only")
+            archive.close()
+            with open(path, "rb") as file:
+                data = file.read()
+        names, at = [], 0
+        while at < len(data):
+            self.assertEqual(data[at:at + 6], b"070701")
+            fields = [int(data[at + 6 + 8 * i:at + 14 + 8 * i], 16) for i in range(13)]
+            size, length = fields[6], fields[11]
+            names.append((data[at + 110:at + 110 + length - 1].decode(), size))
+            at += 110 + length
+            at += -at % 4
+            at += size + -size % 4
+        self.assertEqual(names, [("usr", 0), ("usr/bin", 0), ("usr/bin/tool", 5), ("TRAILER!!!", 0)])
+
+    def test_drives_are_files_or_exports(self):
+        self.assertIn("throttling.iops-total=100", " ".join(qemu.Drive("/x", iops=100).words(0)))
+        words = " ".join(qemu.Drive(nbd="/run/s", export="disk1").words(3))
+        self.assertIn("server.path=/run/s,export=disk1", words)
+        self.assertIn("drive=drive3", words)
+
+
+if __name__ == "__main__":
+    unittest.main()
