@@ -11,7 +11,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::system::read::Setting;
 use diskwright_virtualdisk::content::Backing;
-use diskwright_virtualdisk::server::{Options, Place, Server, folder};
+use diskwright_virtualdisk::server::{Export, Options, Place, Server, folder};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -131,7 +131,14 @@ fn half_of_memory() -> Option<u64> {
 /// Says what can be used, once it can be.
 fn announce(server: &Server, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let one = |(export, bytes): (&diskwright_virtualdisk::server::Export, u64)| json!({ "name": export.name, "uri": server.place().uri(&export.name), "bytes": bytes, "kind": export.kind });
+        let one = |(export, bytes): (&Export, u64)| {
+            json!({
+                "name": export.name,
+                "uri": server.place().uri(&export.name),
+                "bytes": bytes,
+                "kind": export.kind,
+            })
+        };
         let exports: Vec<Value> = server.exports().map(one).collect();
         let control = server.control().path().map(|path| path.display().to_string());
         return output::json(&json!({
