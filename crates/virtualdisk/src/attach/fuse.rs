@@ -107,12 +107,10 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
     let device = said.trim().to_owned();
     let name = device.strip_prefix("/dev/").unwrap_or(&device);
     let queue = Path::new("/sys/block").join(name).join("queue");
-    // what more than 10 threads would take waits in the kernel's queue then, where it is counted as waiting;
-    // and a request that would arrive in pieces is counted as these
-    for (key, value) in [("nr_requests", IN_FLIGHT), ("max_sectors_kb", LARGEST_KIB)] {
-        fs::write(queue.join(key), value.to_string())
-            .map_err(|e| AttachError::step(format!("{name}/queue/{key}"), e))?;
-    }
+    // a request that would arrive in pieces is counted as these. The number of requests is left as it is: with
+    // fewer, those that wait for a place have none of the kernel's counters, and it shows a third of the true times
+    let key = format!("{name}/queue/max_sectors_kb");
+    fs::write(queue.join("max_sectors_kb"), LARGEST_KIB.to_string()).map_err(|e| AttachError::step(key, e))?;
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
     if direct.trim() != "1" {
         return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));

@@ -51,6 +51,11 @@ fn private() -> DirBuilder {
     builder
 }
 
+/// The folder by the name that the kernel shows for what is made below it.
+fn real(journal: &Path) -> PathBuf {
+    fs::canonicalize(journal).unwrap_or_else(|_| journal.to_owned())
+}
+
 fn quiet(journal: &Path) -> Result<Quiet, AttachError> {
     private().recursive(true).create(journal).map_err(failed(journal))?;
     let path = journal.join("lock");
@@ -65,6 +70,7 @@ impl Entry {
     /// Where the journal cannot be written.
     pub fn create(journal: &Path, order: &Order) -> Result<(Entry, File), AttachError> {
         let _quiet = quiet(journal)?;
+        let journal = &real(journal);
         let mut number = 1u32;
         let folder = loop {
             let folder = journal.join(number.to_string());
@@ -90,7 +96,7 @@ impl Entry {
     /// All of a journal; none where there is no journal.
     #[must_use]
     pub fn all(journal: &Path) -> Vec<Entry> {
-        let found = fs::read_dir(journal).into_iter().flatten().flatten();
+        let found = fs::read_dir(real(journal)).into_iter().flatten().flatten();
         let is_one = |e: &fs::DirEntry| e.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
         let mut entries: Vec<Entry> = found.filter(is_one).map(|e| Entry { folder: e.path() }).collect();
         entries.sort_by(|a, b| a.folder.cmp(&b.folder));
@@ -223,6 +229,10 @@ mod tests {
             assert!(entry.order().is_err(), "{text:?}");
             assert!(entry.attached().is_none(), "{text:?}");
         }
+        // by another name it is the same
+        let (real, other) = (folder.path().join("1"), folder.path().join("link"));
+        std::os::unix::fs::symlink(folder.path(), &other).unwrap();
+        assert_eq!(Entry::all(&other)[0].folder(), fs::canonicalize(real).unwrap());
         // strangers' files are not removed, and that is told
         fs::write(entry.path("other"), "").unwrap();
         assert!(entry.remove().is_err());
