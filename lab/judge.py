@@ -2,6 +2,9 @@
 
 import json
 import subprocess
+import time
+
+import scenarios
 
 
 class NoVerdict(Exception):
@@ -17,7 +20,10 @@ class Judge:
     def record(self, folder, seconds):
         self._run(["record", folder, "--every", "1s", "--for", f"{seconds}s"], seconds + 60)
 
-    def why(self, words, patience=120):
+    def why(self, words, patience=120, window=None):
+        """The verdict; `window` is a pair of times, seconds since 1970."""
+        if window:
+            words = [*words, "--from", utc(window[0]), "--to", utc(window[1])]
         verdict = self._json(["why", *words, "--json"], patience)
         if "bottleneck" not in verdict:
             raise NoVerdict(f"why {' '.join(words)}: no bottleneck in the answer")
@@ -59,6 +65,10 @@ class Judge:
         return done.stdout
 
 
+def utc(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}Z"
+
+
 def same_device(told, truth):
     """`/dev/loop2`, `loop2` and `btrfs data/loop2` mean the same device."""
     if not told or not truth:
@@ -67,8 +77,21 @@ def same_device(told, truth):
 
 
 def is_right(scenario, verdict, instance):
-    if verdict["bottleneck"] != scenario.TRUTH:
+    """Whether the verdict is what can be known from outside, from the kernel's counters."""
+    if verdict["bottleneck"] != scenarios.outside(scenario):
         return False
     if getattr(scenario, "INSTANCE_MATTERS", False):
         return same_device(verdict.get("instance"), instance)
     return True
+
+
+def is_right_inside(scenario, verdict):
+    """Whether what the described parts recorded names what is full. None where
+    nothing is asked of that view."""
+    wanted = scenarios.inside(scenario)
+    if wanted is None:
+        return None
+    if verdict["bottleneck"] != wanted:
+        return False
+    part = getattr(scenario, "INSIDE_INSTANCE", None)
+    return part is None or same_device(verdict.get("instance"), part)

@@ -4,6 +4,7 @@ Everything made here is pushed to the run's `Undo` in the same breath, so a
 scenario never cleans up by itself. Loads stop by themselves as well.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 import time
 
 from undo import kill, start_time_of, uninterrupted
+from virtual import VirtualDisk
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CGROUPS = "/sys/fs/cgroup"
@@ -25,21 +27,43 @@ class LabError(Exception):
     """Something that ought to work here did not."""
 
 
+def tail_of(path):
+    """The last words of a helper, for an error."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()[-400:].strip()
+
+
+def wait_for(condition, what, seconds=20, process=None):
+    """Waits for what a helper makes, and tells what it said if it dies before."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if condition():
+                return
+        if process and process.poll() is not None:
+            raise LabError(f"waited for {what}, and its program ended: {tail_of(process.log)}")
+        time.sleep(0.02)
+    raise LabError(f"waited {seconds} s for {what}")
+
+
 class Machine:
     """One scenario's hands on the machine."""
 
-    def __init__(self, undo, settle, watched, binary=None):
+    def __init__(self, undo, settle, watched, binary=None, logs=None):
         self.undo = undo
         self.binary = binary
         self.settle = settle
         self.watched = watched
         self.loads = []
         self.disks = []
+        self.systems = []
         self.groups = []
         self.made = 0
         # Backing files live in memory, so that no real disk is part of the truth.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = self._temporary_folder(memory)
+        # Where served systems record what goes on inside; it may outlive the machine's folder.
+        self.logs = logs or self.folder
         # Profiles of this machine's own use are no part of a scenario.
         os.environ["DISKWRIGHT_STATE"] = os.path.join(self.folder, "state")
 
@@ -55,27 +79,45 @@ class Machine:
         return self._attach(self._sparse_file("fast", size_mib))
 
     def slow_disk(self, size_mib=1024, **model):
-        """A loop device over an NBD export that takes the time `model` says.
+        """An export of slowdisk.py, whose options `model` names, attached: slow_disk(service_ms=8, parallel=1).
+        For lab/arrays; scenarios describe systems."""
+        backing = self._sparse_file("disk", size_mib)
+        stem = backing.rsplit(".", 1)[0]
+        socket = stem + ".socket"
+        options = [f"--{key.replace('_', '-')}={value}" for key, value in model.items()]
+        process = self.start([sys.executable, os.path.join(HERE, "slowdisk.py"), "--socket", socket,
+                              "--backing", backing, *options])
+        wait_for(lambda: os.path.exists(socket), "the NBD server's socket", process=process)
+        return self.attach_export(socket, "", stem)
 
-        The names of `model` are those of slowdisk.py's options:
-        slow_disk(service_ms=8, parallel=1).
+    def system(self, name, settings=None):
+        """A described system that `diskwright disk` serves; its exports can be attached.
+
+        The settings are those of `--set`: system("one-arm", {"disk.plain.servers": 2}).
         """
+        need_root("loop devices")
+        if not self.binary:
+            raise Unavailable("no binary to serve a system with")
+        system = VirtualDisk(self, name, settings or {})
+        self.systems.append(system)
+        return system
+
+    def disk(self, name, settings=None):
+        """A described system's default export as a block device."""
+        return self.system(name, settings).device()
+
+    def attach_export(self, socket, export, stem):
+        """An NBD export as a loop device over what nbdfuse makes of it."""
         need_root("loop devices")
         if not os.path.exists("/dev/fuse"):
             raise Unavailable("no /dev/fuse, so no NBD export as a file")
-        backing = self._sparse_file("disk", size_mib)
-        name = backing.rsplit(".", 1)[0]
-        socket, mount = name + ".socket", name + ".nbd"
-        options = [f"--{key.replace('_', '-')}={value}" for key, value in model.items()]
-        self.start([sys.executable, os.path.join(HERE, "slowdisk.py"), "--socket", socket,
-                    "--backing", backing, *options])
-        wait_for(lambda: os.path.exists(socket), "the NBD server's socket")
+        mount = stem + ".nbd"
         open(mount, "w", encoding="ascii").close()
         # Sixteen connections, because requests on one would queue in nbdfuse.
         with uninterrupted():
-            self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///?socket={socket}"])
+            process = self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///{export}?socket={socket}"])
             self.undo.push("run", "fusermount3", "-u", mount)
-        wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served")
+        wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served", process=process)
         return self._attach(mount)
 
     def probe(self, device):
@@ -118,10 +160,11 @@ class Machine:
 
     # --- filesystems and swap ----------------------------------------------
 
-    def mount_ext4(self, device):
-        # Without lazy initialisation, which would go on writing behind the scenario.
+    def mount_ext4(self, device, size="512m"):
+        # Without lazy initialisation, which would go on writing behind the scenario;
+        # and of no more of a disk than is used, because that takes a slow disk minutes.
         self.output(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0",
-                     device])
+                     device, size])
         return self._mount(device)
 
     def mount_btrfs(self, devices, level):
@@ -238,13 +281,13 @@ class Machine:
         process.log = log
         return process
 
+    wait_for = staticmethod(wait_for)
+
     def check_loads(self):
         """A load that died makes the truth a lie: say so instead of judging."""
         for process, argv in self.loads:
             if process.poll() is not None:
-                with open(process.log, encoding="utf-8", errors="replace") as file:
-                    tail = file.read()[-400:].strip()
-                raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {tail}")
+                raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {tail_of(process.log)}")
 
     def stop_loads(self):
         """Ends the loads before their logs are read, so that judging is not slowed."""
@@ -271,18 +314,6 @@ def read_text(path):
 def write_text(path, text):
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
-
-
-def wait_for(condition, what, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if condition():
-                return
-        except OSError:
-            pass
-        time.sleep(0.02)
-    raise LabError(f"waited {seconds} s for {what}")
 
 
 def device_number(device):

@@ -12,12 +12,20 @@ def aligned(rows):
 
 
 def verdicts(results):
-    rows = [["scenario", "truth", "verdict", "instance", "confidence", "right?", "remark"]]
+    rows = [["scenario", "truth", "outside", "instance", "confidence", "inside", "right?", "remark"]]
     for result in results:
         rows.append([result["name"], result["truth"], result.get("verdict") or "-",
-                     short_instance(result), confidence(result), outcome(result),
+                     short_instance(result), confidence(result), inside(result), outcome(result),
                      remark(result)])
     return aligned(rows)
+
+
+def inside(result):
+    """The verdict of what the served system recorded of itself, and the part that it names."""
+    told = result.get("inside")
+    if not told:
+        return "-"
+    return ", ".join(f"{one['verdict']} {one['instance'] or ''}".rstrip() for one in told)
 
 
 def short_instance(result):
@@ -39,11 +47,21 @@ def outcome(result):
         return "skipped"
     if "failed" in result:
         return "FAILED"
-    return "right" if result["right"] else "WRONG"
+    return "right" if result["right"] and not wrong_inside(result) else "WRONG"
+
+
+def wrong_inside(result):
+    return any(one["right"] is False for one in result.get("inside", []))
 
 
 def remark(result):
     remarks = [result[key] for key in ("skipped", "failed") if key in result]
+    if not remarks and not result["right"]:
+        remarks.append(f"outside should be {result.get('outside', result['truth'])}")
+    if not remarks and wrong_inside(result):
+        remarks.append(f"inside should be {result['inside_truth']} {result.get('inside_instance') or ''}".rstrip())
+    if "outside" in result and result["outside"] != result["truth"] and not remarks:
+        remarks.append(f"{result['outside']} is all that the kernel can know")
     share = result.get("others_cpu_share", 0)
     if share > BUSY_SHARE:
         remarks.append(f"others used {share:.0%} of the processors")

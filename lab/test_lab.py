@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -19,9 +21,10 @@ sys.dont_write_bytecode = True
 import scenarios  # noqa: E402
 import slowdisk  # noqa: E402
 import table  # noqa: E402
-from judge import Judge, NoVerdict, is_right, same_device  # noqa: E402
+from judge import Judge, NoVerdict, is_right, is_right_inside, same_device, utc  # noqa: E402
 from packages import PACKAGE_OF, programs_of  # noqa: E402
 from undo import Undo, kill, start_time_of, uninterrupted  # noqa: E402
+from virtual import description  # noqa: E402
 
 VERDICTS = {"none", "memory", "disk", "cpu", "interrupts", "channel", "controller", "network",
             "application", "throttle"}
@@ -35,6 +38,8 @@ class Scenarios(unittest.TestCase):
         for name in scenarios.NAMES:
             scenario = scenarios.load(name)
             self.assertIn(scenario.TRUTH, VERDICTS, name)
+            self.assertIn(scenarios.outside(scenario), VERDICTS, name)
+            self.assertIn(scenarios.inside(scenario), VERDICTS | {None}, name)
             self.assertTrue(scenario.MAKES and scenario.__doc__, name)
             for program in programs_of(scenario.NEEDS):
                 self.assertIn(program, PACKAGE_OF, name)
@@ -93,6 +98,41 @@ class SlowDisk(unittest.TestCase):
         self.assertGreater(time.monotonic() - start, 0.17)
 
 
+class FakeMachine(mock.MagicMock):
+    """Makes nothing, and notes which systems are asked for."""
+
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        self.settle, self.watched, self.folder = 6, 30, "/folder"
+        self.mount_ext4.return_value = self.mount_btrfs.return_value = "/folder/mount"
+        self.real_file.return_value = ("/file", "disk")
+
+    def _get_child_mock(self, **more):
+        return mock.MagicMock(**more)
+
+
+class Systems(unittest.TestCase):
+    def test_each_scenario_names_a_description_that_is_there(self):
+        used = set()
+        for name in scenarios.NAMES:
+            machine = FakeMachine()
+            scenarios.load(name).start(machine)
+            for call in machine.disk.call_args_list + machine.system.call_args_list:
+                self.assertTrue(os.path.exists(description(call.args[0])), name)
+                used.add(call.args[0])
+                with open(description(call.args[0]), "rb") as file:
+                    read = tomllib.load(file)
+                parts = {part.get("name") for kind in ("drive", "controller", "array") for part in read.get(kind, [])}
+                for setting in call.args[1] if len(call.args) > 1 else {}:
+                    self.assertIn(setting.split(".")[0], parts, name)
+        here = os.path.join(HERE, "systems")
+        self.assertEqual({file[:-5] for file in os.listdir(here)} - used, set(), "descriptions that nobody uses")
+
+    def test_what_no_description_has_is_refused(self):
+        with self.assertRaises(KeyError):
+            description("no-such-system")
+
+
 class Judging(unittest.TestCase):
     def test_devices_are_the_same_by_their_last_part(self):
         self.assertTrue(same_device("/dev/loop2", "loop2"))
@@ -107,6 +147,16 @@ class Judging(unittest.TestCase):
         self.assertFalse(is_right(member, verdict, "/dev/loop2"))
         self.assertTrue(is_right(member, verdict, "/dev/loop1"))
 
+    def test_inside_the_part_counts_and_nothing_where_nothing_is_asked(self):
+        channel = scenarios.load("channel-full")
+        self.assertTrue(is_right_inside(channel, {"bottleneck": "channel", "instance": "scsi"}))
+        self.assertFalse(is_right_inside(channel, {"bottleneck": "disk", "instance": "disk0"}))
+        self.assertTrue(is_right(channel, {"bottleneck": "disk"}, None))
+        self.assertIsNone(is_right_inside(scenarios.load("memory-paging"), {"bottleneck": "disk"}))
+
+    def test_times_are_told_to_the_millisecond(self):
+        self.assertEqual(utc(86_400.25), "1970-01-02T00:00:00.250Z")
+
     def test_a_failing_binary_is_no_verdict(self):
         with self.assertRaisesRegex(NoVerdict, "exit 1"):
             Judge("false").why(["log"])
@@ -119,10 +169,14 @@ class Tables(unittest.TestCase):
         results = [{"name": "a", "truth": "disk", "verdict": "disk", "right": True,
                     "confidence": 0.9, "packs": {"default": "disk"}},
                    {"name": "b", "truth": "disk", "verdict": "none", "right": False},
+                   {"name": "e", "truth": "channel", "outside": "disk", "verdict": "disk", "right": True,
+                    "inside": [{"verdict": "disk", "instance": "disk0", "right": False}],
+                    "inside_truth": "channel", "inside_instance": "scsi"},
                    {"name": "c", "truth": "disk", "skipped": "no root"},
                    {"name": "d", "truth": "disk", "failed": "no verdict"}]
-        self.assertEqual(table.score(results), "1 right, 1 wrong, 1 failed, 1 skipped")
+        self.assertEqual(table.score(results), "1 right, 2 wrong, 1 failed, 1 skipped")
         self.assertIn("no root", table.verdicts(results))
+        self.assertIn("inside should be channel scsi", table.verdicts(results))
         self.assertIn("default", table.packs(results))
 
 

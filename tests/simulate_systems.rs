@@ -115,10 +115,10 @@ fn the_screen_names_the_bottleneck() {
 }
 
 /// The verdict on a simulated server, from the log that it left.
-fn verdict(name: &str, more: &[&str]) -> Value {
-    let log = folder(name).join("log").display().to_string();
-    let path = example(name);
-    json(&[&["simulate", path.as_str(), "--out", &log, "--duration", "60s"], more].concat());
+fn verdict(path: &str, more: &[&str]) -> Value {
+    let name = path.trim_start_matches(env!("CARGO_MANIFEST_DIR")).replace('/', "-");
+    let log = folder(&name).join("log").display().to_string();
+    json(&[&["simulate", path, "--out", &log, "--duration", "60s"], more].concat());
     let shown = diskwright(&["show", &log, "--counter", "physical_disk.transfers_per_s", "--as", "csv"]);
     assert!(shown.status.success() && shown.stdout.len() > 1000, "{}", String::from_utf8_lossy(&shown.stderr));
     json(&["why", &log])
@@ -134,8 +134,30 @@ fn why_diagnoses_simulated_servers() {
         ("one-drive", &["--set", "workload.think=2s"][..], "none"),
     ];
     for (name, more, expected) in cases {
-        let verdict = verdict(name, more);
+        let verdict = verdict(&example(name), more);
         assert_eq!(verdict["bottleneck"], expected, "{name}: {}", verdict["findings"]);
+    }
+}
+
+/// What the truth lab serves as disks (`lab/systems`) must itself be what its
+/// scenarios say; there the same rules judge what the server recorded.
+#[test]
+fn the_labs_systems_are_what_its_scenarios_say() {
+    let cases = [
+        ("one-arm", "disk", "disk"),
+        ("many-at-once", "disk", "disk"),
+        ("slow-one-of-four", "disk", "slow"),
+        ("slow-medium", "disk", "disk"),
+        ("narrow-channel", "channel", "scsi"),
+        ("volume-held", "throttle", "volume"),
+        ("volume-credits", "throttle", "volume"),
+        ("small-ssd", "disk", "ssd"),
+    ];
+    for (name, expected, part) in cases {
+        let path = format!("{}/lab/systems/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let verdict = verdict(&path, &[]);
+        assert_eq!(verdict["bottleneck"], expected, "{name}: {}", verdict["findings"]);
+        assert_eq!(verdict["instance"], part, "{name}: {}", verdict["findings"]);
     }
 }
 

@@ -6,8 +6,13 @@ A scenario is a module with
     NEEDS   the programs it starts (packages.py knows their packages)
     start(machine)  builds it and starts the load; returns the device that is
             the truth's instance, or None where there is no single one
-and, where a verdict without the right instance is a wrong one,
-    INSTANCE_MATTERS = True
+and, where the truth is not all,
+    OUTSIDE  the verdict that the kernel's counters allow, where that is another
+    INSIDE   the verdict that the served system's own record must give, where
+             that is another, or None where the cause lies outside of it
+    INSIDE_INSTANCE   the part that it must name
+    INSTANCE_MATTERS = True  where a verdict outside without the right instance
+            is a wrong one
 """
 
 import importlib
@@ -26,8 +31,15 @@ NAMES = [
     "fsync-commits",
     "btrfs-raid0",
     "btrfs-raid0-slow-member",
+    "raid5-of-three",
+    "rebuild-under-users",
+    "slow-member",
+    "channel-full",
+    "controller-cache",
+    "ssd-collecting",
     "cgroup-throttle",
     "volume-cap",
+    "burst-credits",
     "small-records",
     "small-records-memory",
     "ceiling-unknown",
@@ -46,6 +58,16 @@ TINY = ["cpu-bound", "random-read-slow", "cgroup-throttle"]
 
 def load(name):
     return importlib.import_module("scenarios." + name.replace("-", "_"))
+
+
+def outside(scenario):
+    """The verdict that the kernel's counters allow."""
+    return getattr(scenario, "OUTSIDE", scenario.TRUTH)
+
+
+def inside(scenario):
+    """The verdict that a served system's own record must give; None where nothing is asked of it."""
+    return getattr(scenario, "INSIDE", scenario.TRUTH)
 
 
 def on_disk():

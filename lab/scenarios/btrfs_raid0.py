@@ -8,8 +8,8 @@ NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.btrfs"]
 
 
 def start(machine):
-    disks = [machine.slow_disk(512, service_ms=8, sequential_ms=1, jitter=0.4, parallel=1,
-                               seed=seed) for seed in range(4)]
+    system = machine.system("four-arms")
+    disks = [system.device(f"disk{number}") for number in range(4)]
     path = os.path.join(machine.mount_btrfs(disks, "raid0"), "data")
     machine.fill(path, 256)
     machine.fio(path, rw="randread", bs="4k", size="256m", numjobs=24)

@@ -1,19 +1,21 @@
-"""A volume that was measured before somebody held it to a quarter: from the first
-moment it is watched it stands at its cap, so nothing but the measurement tells
-that it could do more.
+"""A volume that was measured while it had credits. They are gone before it is
+watched, so that from the first moment it stands at its cap, and nothing but the
+measurement tells that it could do more.
 """
 
-import os
-
 TRUTH = "throttle"
-MAKES = "asynchronous reads, depth 24, on a disk of 4 ms for each of eight, measured before it was held to 500/s"
+MAKES = "asynchronous reads, depth 24, on a disk of 4 ms for each of eight, measured before its credits ended at 500/s"
 NEEDS = ["fio", "nbdfuse", "losetup"]
+# Credits enough for the probe, which takes seconds at 2,000 a second, and what is left of them in time.
+CREDITS = 16_000
+SPENT_AT_MOST = 8
 
 
 def start(machine):
-    cap = os.path.join(machine.folder, "capped")
-    disk = machine.slow_disk(service_ms=4, parallel=8, cap_iops=500, cap_when=cap)
+    disk = machine.disk("volume-credits", {
+        "volume.volume.queue": 8, "volume.volume.iops": 500, "volume.volume.burst_iops": 4000,
+        "volume.volume.iops_credits": CREDITS, "volume.volume.read": "{ constant_us = 4000 }"})
     machine.probe(disk)
-    open(cap, "w", encoding="ascii").close()
     machine.fio(disk, rw="randread", bs="4k", ioengine="libaio", iodepth=24)
+    machine.settle += SPENT_AT_MOST
     return disk

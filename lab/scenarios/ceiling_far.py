@@ -13,7 +13,7 @@ LOAD = {"rw": "randread", "bs": "4k", "ioengine": "libaio", "iodepth": 8, "rate_
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=3, parallel=8)
+    disk = machine.disk("many-at-once")
     machine.probe(disk)
     machine.fio(disk, **LOAD)
     return disk

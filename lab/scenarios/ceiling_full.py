@@ -6,7 +6,7 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=3, parallel=8)
+    disk = machine.disk("many-at-once")
     machine.probe(disk)
     machine.fio(disk, rw="randread", bs="4k", ioengine="libaio", iodepth=16)
     return disk

@@ -12,7 +12,7 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=0.4, parallel=1)
+    disk = machine.disk("one-arm", {"disk.plain.service": "{ constant_us = 400 }"})
     machine.probe(disk)
     machine.fio(disk, rw="randread", bs="4k", numjobs=2)
     return disk

@@ -8,8 +8,8 @@ NEEDS = ["nbdfuse", "losetup", "mkfs.ext4"]
 
 
 def start(machine):
-    disk = machine.slow_disk(1024, service_ms=1, mb_per_s=10, jitter=0.3, parallel=1)
-    folder = machine.mount_ext4(disk)
+    disk = machine.disk("slow-medium")
+    folder = machine.mount_ext4(disk, "900m")
     # With the usual limit, a fifth of all memory, the writers would be stopped
     # only after minutes, and cleaning up would take as long.
     machine.limit_dirty_pages(24 << 20, 48 << 20)

@@ -6,6 +6,7 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=10, jitter=0.3)
+    disk = machine.disk("many-at-once",
+                        {"disk.plain.servers": 16, "disk.plain.service": "{ uniform_us = [7000, 13000] }"})
     machine.fio(disk, rw="randread", bs="8k", numjobs=1)
     return disk

@@ -3,6 +3,7 @@
 from scenarios import memory_paging, random_read_slow
 
 TRUTH = "memory"
+INSIDE = None
 MAKES = "what memory-paging and random-read-slow make, at the same time"
 NEEDS = sorted({*memory_paging.NEEDS, *random_read_slow.NEEDS})
 

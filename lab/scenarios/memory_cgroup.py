@@ -4,12 +4,14 @@ inside a cgroup that is too small for it."""
 import os
 
 TRUTH = "memory"
+INSIDE = None
 MAKES = "96 MiB file read at random through the page cache inside a 64 MiB cgroup, disk at 2 ms"
 NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.ext4"]
 
 
 def start(machine):
-    folder = machine.mount_ext4(machine.slow_disk(512, service_ms=2, jitter=0.2))
+    folder = machine.mount_ext4(machine.disk("many-at-once", {
+        "disk.plain.servers": 16, "disk.plain.service": "{ uniform_us = [1600, 2400] }"}))
     path = os.path.join(folder, "data")
     machine.fill(path, 96)
     group = machine.cgroup("memory", limit_in_bytes=64 << 20)

@@ -6,6 +6,6 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=8)
+    disk = machine.disk("many-at-once", {"disk.plain.servers": 16, "disk.plain.service": "{ constant_us = 8000 }"})
     machine.fio(disk, rw="randread", bs="4k", ioengine="libaio", iodepth=8)
     return disk

@@ -6,6 +6,6 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=8, jitter=0.4, parallel=1)
+    disk = machine.disk("one-arm")
     machine.fio(disk, rw="randread", bs="4k", numjobs=8)
     return disk

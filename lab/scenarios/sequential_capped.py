@@ -1,12 +1,11 @@
-"""Whole files are read from a disk whose medium passes 20 MB/s."""
+"""Whole files are read from a drive of 1999 that passes 20 MB/s where it is quickest."""
 
 TRUTH = "disk"
-MAKES = "two sequential readers through the page cache on a disk of 20 MB/s"
+MAKES = "two sequential readers through the page cache on a drive of 20 MB/s"
 NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(2048, service_ms=8, sequential_ms=0.2, jitter=0.3, mb_per_s=20,
-                             parallel=1)
-    machine.fio(disk, rw="read", bs="256k", direct=0, numjobs=2, offset_increment="1g")
+    disk = machine.disk("whole-files")
+    machine.fio(disk, rw="read", bs="256k", direct=0, numjobs=2, size="2g", offset_increment="4g")
     return disk

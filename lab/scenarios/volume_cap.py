@@ -12,7 +12,7 @@ NEEDS = ["fio", "nbdfuse", "losetup"]
 
 
 def start(machine):
-    disk = machine.slow_disk(service_ms=1, jitter=0.2, cap_iops=250, burst=500)
+    disk = machine.disk("volume-held")
     machine.fio(disk, rw="randread", bs="4k", numjobs=1, rate_iops=100)
     # The first third of what is watched shows the volume with little to do.
     machine.fio(disk, rw="randread", bs="4k", numjobs=8,

@@ -208,6 +208,24 @@ fn a_flat_plateau_at_a_volumes_cap_throttle() {
     says(&judged(capped), Bottleneck::Throttle, "vda");
 }
 
+/// Depth three of 3 ms, with what a simulated disk knows besides: how full it is.
+fn knows_itself(class: Class, utilisation: f64) -> Verdict {
+    let topology = Topology { devices: vec![device("d", class, &[], None)], processors: 2, ..Topology::default() };
+    let disk = Recording::new(30).disk("d", 1000.0, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
+    judged(processors(disk.topology(topology), 0.05, 0.05, 0.0))
+}
+
+#[test]
+fn a_disk_that_knows_how_full_it_is_is_believed() {
+    let full = knows_itself(Class::Unknown, 0.97);
+    says(&full, Bottleneck::Disk, "d");
+    assert!(full.findings.iter().any(|f| f.rule == "disk.parts-full"), "{:#?}", full.findings);
+    says(&knows_itself(Class::Unknown, 0.3), Bottleneck::None, "");
+    let allowed = knows_itself(Class::Virtual, 0.99);
+    says(&allowed, Bottleneck::Throttle, "d");
+    assert!(allowed.findings.iter().any(|f| f.rule == "throttle.allowance-used"), "{:#?}", allowed.findings);
+}
+
 #[test]
 fn tiny_requests_one_at_a_time_on_a_quick_disk_application() {
     let tiny = idle().disk("vda", 9000.0, 0.00008, 0.8).with("pressure.io_some_s", "", |_| 0.6);

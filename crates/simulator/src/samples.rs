@@ -79,7 +79,10 @@ impl Samples {
         row.clear();
         self.processor(report, row);
         let of = |kind: Kind| report.components.iter().filter(move |component| component.kind == kind);
-        of(Kind::Drive).for_each(|drive| disk(&drive.totals, &drive.counts, row));
+        for drive in of(Kind::Drive) {
+            disk(&drive.totals, &drive.counts, row);
+            row.push(drive.utilisation());
+        }
         report.arrays.iter().for_each(|array| disk(&array.totals, &array.counts, row));
         for (channel, rate) in of(Kind::Channel).zip(&self.link_rates) {
             let moved = channel.counts.bytes() as f64;
@@ -161,6 +164,8 @@ const DISK: [&str; 8] = [
     "physical_disk.busy_time_s",
     "physical_disk.weighted_time_s",
 ];
+/// Of a drive besides: an array has no parts of its own that could be full.
+const UTILISATION: &str = "physical_disk.utilisation";
 const CHANNEL: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
 const CONTROLLER: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
 const ARRAY: [&str; 5] = ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
@@ -168,9 +173,12 @@ const ARRAY: [&str; 5] = ["array.members", "array.failed", "array.degraded", "ar
 fn series(system: &System) -> Vec<Series> {
     let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
     let mut series: Vec<Series> = MACHINE.iter().map(|(counter, instance)| one(counter, instance)).collect();
-    let drives = (0..system.drive_count()).map(|drive| system.drive_name(drive));
+    for name in (0..system.drive_count()).map(|drive| system.drive_name(drive)) {
+        series.extend(DISK.iter().map(|counter| one(counter, &name)));
+        series.push(one(UTILISATION, &name));
+    }
     let arrays = system.arrays.iter().map(|set| set.name.clone());
-    for name in drives.chain(arrays.clone()) {
+    for name in arrays.clone() {
         series.extend(DISK.iter().map(|counter| one(counter, &name)));
     }
     for channel in &system.channels {

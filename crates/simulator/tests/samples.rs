@@ -67,6 +67,8 @@ fn intervals_add_up_to_the_whole() {
     let drive = report.component("d0").expect("d0");
     near(sum("physical_disk.writes", "d0"), drive.counts.writes as f64);
     near(sum("physical_disk.busy_time_s", "d0"), drive.totals.busy_ns as f64 / 1e9);
+    near(sum("physical_disk.utilisation", "d0") / 20.0, drive.utilisation());
+    assert!(schema.column("physical_disk.utilisation", "set").is_none(), "an array has no parts of its own");
     near(
         sum("physical_disk.read_time_s", "d0") + sum("physical_disk.write_time_s", "d0"),
         drive.totals.response_ns as f64 / 1e9,

@@ -1,0 +1,57 @@
+"""Described systems as disks of this machine: `diskwright disk`, attached.
+
+The server keeps the time of what `systems/*.toml` describe and records, in a
+log of its own, what went on in the described parts; what it is told to do by
+`order` (a member fails, a member is slow) it does while programs use it.
+"""
+
+import json
+import os
+import socket
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLACES = (os.path.join(HERE, "systems"), os.path.join(os.path.dirname(HERE), "examples", "systems"))
+
+
+def description(name):
+    """The file of a system: the lab's own, or one of the examples."""
+    for place in PLACES:
+        path = os.path.join(place, name + ".toml")
+        if os.path.exists(path):
+            return path
+    raise KeyError(f"no system is described by the name {name}")
+
+
+class VirtualDisk:
+    """A system that is being served."""
+
+    def __init__(self, machine, name, settings):
+        self.machine = machine
+        self.name = name
+        machine.made += 1
+        stem = os.path.join(machine.folder, f"{name}-{machine.made}")
+        self.socket, self.stem = stem + ".socket", stem
+        self.log = os.path.join(machine.logs, f"inside-{len(machine.systems) + 1}-{name}")
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        self.process = machine.start([machine.binary, "disk", description(name), "--socket", self.socket,
+                                      "--record", self.log, "--every", "1s", *words])
+        machine.wait_for(self._serves, f"{name} to be served", process=self.process)
+
+    def _serves(self):
+        return os.path.exists(self.socket) and os.path.exists(self.socket + ".control")
+
+    def device(self, export=""):
+        """The export as a block device of the kernel. The empty name is the default export."""
+        return self.machine.attach_export(self.socket, export, f"{self.stem}-{export or 'default'}")
+
+    def order(self, do, **words):
+        """Tells the server something, and answers what it says."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+            control.settimeout(10)
+            control.connect(self.socket + ".control")
+            control.sendall((json.dumps({"do": do} | words) + "\n").encode())
+            answer = control.makefile("r", encoding="utf-8").readline()
+        told = json.loads(answer or "{}")
+        if not answer or "error" in told:
+            raise OSError(f"{self.name}: {do}: {told.get('error', 'no answer')}")
+        return told
