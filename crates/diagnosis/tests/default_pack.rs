@@ -211,7 +211,8 @@ fn a_flat_plateau_at_a_volumes_cap_throttle() {
 /// Depth three of 3 ms, with what a simulated disk knows besides: how full it is.
 fn knows_itself(class: Class, utilisation: f64) -> Verdict {
     let topology = Topology { devices: vec![device("d", class, &[], None)], processors: 2, ..Topology::default() };
-    let disk = Recording::new(30).disk("d", 1000.0, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
+    let disk =
+        Recording::new(30).disk("d", 1000.0, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
     judged(processors(disk.topology(topology), 0.05, 0.05, 0.0))
 }
 
