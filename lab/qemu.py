@@ -69,6 +69,10 @@ class GuestError(Exception):
     """The emulated machine, or a command in it, did not do what it should."""
 
 
+class NoKernel(GuestError):
+    """The stock kernel could not be had: no network, or no Debian."""
+
+
 class Drive:
     """A drive of the guest: a raw file, or an NBD export by its socket's path.
 
@@ -102,7 +106,10 @@ def kernel():
     """The newest stock kernel's release, image and modules, downloaded when not yet there."""
     found = sorted(glob.glob(os.path.join(CACHE, "boot", "vmlinuz-*")))
     if not found:
-        _download()
+        try:
+            _download()
+        except (GuestError, OSError, IndexError) as error:
+            raise NoKernel(f"no stock kernel: {error}") from None
         found = sorted(glob.glob(os.path.join(CACHE, "boot", "vmlinuz-*")))
     if not found:
         raise GuestError("the kernel package held no kernel")

@@ -59,6 +59,15 @@ class Counting(unittest.TestCase):
 
         told = late.steady(measure)
         self.assertEqual((told["iops"], told["tries"], told["late_share"]), (3, 3, 0))
+        self.assertFalse(told["disturbed"])
+
+    def test_what_scatters_is_disturbed_whatever_it_says(self):
+        class Quiet(clock.Clock):
+            def __init__(self):
+                self.late = 0.0
+
+        told = Quiet().steady(lambda: {"iops": 100.0, "windows": [100, 100, 100, 60, 100]})
+        self.assertEqual((told["tries"], told["disturbed"]), (clock.TRIES, True))
 
 
 class Levels(unittest.TestCase):
@@ -85,6 +94,10 @@ class Words(unittest.TestCase):
         self.assertIn("+9.0%", text)
         self.assertIn("1 of 2 within 10 %", text)
         self.assertIn("worst -20.0% (raid0, 0 % reads)", text)
+        part["results"][1]["measured"] = one["measured"] | {"disturbed": True}
+        text = results.text({"outstanding": 32, "measured_s": 5, "parts": [part]})
+        self.assertIn("1 of 1 within 10 %", text)
+        self.assertIn("1 spoiled", text)
         self.assertIn("nothing was measured",
                       results.text({"outstanding": 32, "measured_s": 5, "parts": []}))
 

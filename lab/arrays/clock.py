@@ -49,7 +49,7 @@ class Clock:
                 best, least = got | {"late_share": share, "spread": spread}, disturbed
             if disturbed <= 1:
                 break
-        return best | {"tries": tried}
+        return best | {"tries": tried, "disturbed": least > 1}
 
 
 def first():

@@ -6,6 +6,15 @@ def error_of(result):
     return result["predicted"]["iops"] / result["measured"]["iops"] - 1
 
 
+def is_disturbed(result):
+    """Whether this machine's other work spoiled every try: then nothing was measured."""
+    return result["measured"].get("disturbed", False)
+
+
+def off_by(result):
+    return "disturbed" if is_disturbed(result) else f"{error_of(result):+.1%}"
+
+
 def text(document):
     lines = [f"Requests a second, {document['outstanding']} of 4 KB at random outstanding,"
              f" counted for {document['measured_s']} s; what the model told before, and how far"
@@ -39,17 +48,20 @@ def table(results):
         row = [cells.get((level, mix)) for mix in mixes]
         lines.append([level, *(f"{one['measured']['iops']:.1f}" if one else "-" for one in row)])
         lines.append(["  predicted", *(f"{one['predicted']['iops']:.1f}" if one else "-" for one in row)])
-        lines.append(["  off by", *(f"{error_of(one):+.1%}" if one else "-" for one in row)])
+        lines.append(["  off by", *(off_by(one) if one else "-" for one in row)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
                       for column, (cell, width) in enumerate(zip(line, widths))) for line in lines]
 
 
 def summary(results):
-    if not results:
+    told = [one for one in results if not is_disturbed(one)]
+    if not told:
         return "nothing was measured"
-    errors = [abs(error_of(one)) for one in results]
-    worst = max(results, key=lambda one: abs(error_of(one)))
-    return (f"{sum(error <= 0.1 for error in errors)} of {len(errors)} within 10 %;"
+    errors = [abs(error_of(one)) for one in told]
+    worst = max(told, key=lambda one: abs(error_of(one)))
+    text = (f"{sum(error <= 0.1 for error in errors)} of {len(errors)} within 10 %;"
             f" mean error {sum(errors) / len(errors):.1%}; worst {error_of(worst):+.1%}"
             f" ({worst['level']}, {worst['reads_percent']} % reads)")
+    spoiled = len(results) - len(told)
+    return text + (f"; {spoiled} spoiled by other work on this machine" if spoiled else "")
