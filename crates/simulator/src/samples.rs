@@ -81,7 +81,7 @@ impl Samples {
         let of = |kind: Kind| report.components.iter().filter(move |component| component.kind == kind);
         for drive in of(Kind::Drive) {
             disk(&drive.totals, &drive.counts, row);
-            row.push(drive.utilisation());
+            row.extend([drive.utilisation(), drive.counts.flushes as f64, drive.counts.flush_ns as f64 * NS]);
         }
         report.arrays.iter().for_each(|array| disk(&array.totals, &array.counts, row));
         for (channel, rate) in of(Kind::Channel).zip(&self.link_rates) {
@@ -164,8 +164,8 @@ const DISK: [&str; 8] = [
     "physical_disk.busy_time_s",
     "physical_disk.weighted_time_s",
 ];
-/// Of a drive besides: an array has no parts of its own that could be full.
-const UTILISATION: &str = "physical_disk.utilisation";
+/// Of a drive besides: an array has no parts of its own that could be full, and passes flushes on.
+const OF_DRIVES: [&str; 3] = ["physical_disk.utilisation", "physical_disk.flushes", "physical_disk.flush_time_s"];
 const CHANNEL: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
 const CONTROLLER: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
 const ARRAY: [&str; 5] = ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
@@ -175,7 +175,7 @@ fn series(system: &System) -> Vec<Series> {
     let mut series: Vec<Series> = MACHINE.iter().map(|(counter, instance)| one(counter, instance)).collect();
     for name in (0..system.drive_count()).map(|drive| system.drive_name(drive)) {
         series.extend(DISK.iter().map(|counter| one(counter, &name)));
-        series.push(one(UTILISATION, &name));
+        series.extend(OF_DRIVES.iter().map(|counter| one(counter, &name)));
     }
     let arrays = system.arrays.iter().map(|set| set.name.clone());
     for name in arrays.clone() {

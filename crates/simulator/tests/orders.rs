@@ -10,7 +10,7 @@ use diskwright_simulator::catalogue;
 use diskwright_simulator::device::{Device, PlainSpec};
 use diskwright_simulator::flash::{FlashModel, FlashSpec, Start};
 use diskwright_simulator::io::Io;
-use diskwright_simulator::run::{Answer, Outside, Simulation, What};
+use diskwright_simulator::run::{Answer, Kind, Outside, Simulation, What};
 use diskwright_simulator::spread::Spread;
 use diskwright_simulator::system::read::read;
 use diskwright_simulator::system::*;
@@ -76,6 +76,9 @@ fn a_drive_that_reports_early_writes_before_it_answers() {
     assert!(written < 2 * MS, "reported early: {written}");
     assert!(flushed > 4 * MS && flushed < 40 * MS, "arm and rotation: {flushed}");
     assert!(again < 2 * MS, "there is nothing to write: {again}");
+    let counts = disk.interval().components.iter().find(|part| part.kind == Kind::Drive).map(|part| part.counts);
+    let counted = counts.map(|counts| (counts.writes, counts.flushes, counts.flush_ns));
+    assert_eq!(counted, Some((1, 2, flushed + again)));
     // nobody has to wait for what is on the disk already
     let mut disk = serving(&one(mechanical(true)), Target::Drive(0));
     took(&mut disk, &[write(2_000_000)]);

@@ -119,6 +119,10 @@ pub struct Counts {
     pub read_ns: u64,
     /// Responses of the writes, added up, ns.
     pub write_ns: u64,
+    /// Flushes done by a drive.
+    pub flushes: u64,
+    /// Responses of the flushes, added up, ns.
+    pub flush_ns: u64,
     /// Time of arms, ns.
     pub seek_ns: u64,
     /// Time of waiting for the rotation, ns.
@@ -161,6 +165,8 @@ impl Counts {
             bytes_written: self.bytes_written - earlier.bytes_written,
             read_ns: self.read_ns - earlier.read_ns,
             write_ns: self.write_ns - earlier.write_ns,
+            flushes: self.flushes - earlier.flushes,
+            flush_ns: self.flush_ns - earlier.flush_ns,
             seek_ns: self.seek_ns - earlier.seek_ns,
             rotation_ns: self.rotation_ns - earlier.rotation_ns,
             media_ns: self.media_ns - earlier.media_ns,
@@ -393,8 +399,14 @@ impl Simulation {
             return run.kept.push(Event::Device { drive, job });
         }
         run.meter.complete(now, self.jobs[job].came);
-        if self.jobs[job].what.moves_data() {
-            run.counts.add(&self.jobs[job].io, now - self.jobs[job].came);
+        let response = now - self.jobs[job].came;
+        match self.jobs[job].what {
+            What::Transfer | What::Through => run.counts.add(&self.jobs[job].io, response),
+            What::Flush => {
+                run.counts.flushes += 1;
+                run.counts.flush_ns += response;
+            }
+            What::Trim => {}
         }
         run.seen -= 1;
         if run.limit != run.depth {
