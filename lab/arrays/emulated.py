@@ -48,6 +48,11 @@ class Emulated:
         self.devices = [device(number) for number in range(members)]
         self.guest = Guest(lab.undo, lab.folder, drives, MODULES, PROGRAMS)
         self.about = self.guest.sh("uname -sr")
+        for member in self.devices:
+            # The kernel's own holding back of writes has no part in the model: arrays
+            # pass writes on as background ones, and a thread that is held back at a
+            # write asks for no reads meanwhile.
+            self.guest.sh(f"echo 0 > /sys/block/{member[5:]}/queue/wbt_lat_usec")
 
     def _capped(self, number, rate):
         path = os.path.join(self.lab.folder, f"member{number}")
