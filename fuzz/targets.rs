@@ -68,6 +68,20 @@ pub fn probe_result(data: &[u8]) {
     }
 }
 
+/// Any bytes as figures of an application beside logs.
+pub fn beside(data: &[u8]) {
+    if let Ok(beside) = diskwright_report::beside::parse(data) {
+        let title = beside.title;
+        let sheet = diskwright_report::sheet::Sheet {
+            title,
+            lead: beside.lead,
+            sections: beside.sections,
+            ..Default::default()
+        };
+        let _ = diskwright_report::sheet::page(&sheet);
+    }
+}
+
 /// Any bytes as a request trace of each format, whatever they begin with.
 pub fn request_traces(data: &[u8]) {
     for format in diskwright_traces::FORMATS {

@@ -18,6 +18,11 @@ PACKAGE_OF = {
     "busybox": "busybox-static",
     "depmod": "kmod",
     "mdadm": "mdadm",
+    "nbdcopy": "libnbd-bin",
+    "setpriv": "util-linux",
+    "chrt": "util-linux",
+    "useradd": "passwd",
+    "pg_ctlcluster": "postgresql",
 }
 # What comes in use with a program, without being named by each scenario.
 ALONG_WITH = {"nbdfuse": ["fusermount3"], "mkfs.btrfs": ["chattr"],

@@ -122,6 +122,31 @@ fn two_logs_are_compared() {
 }
 
 #[test]
+fn an_applications_figures_stand_on_the_page() {
+    let place = folder("beside");
+    let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let fast = log(&place.join("fast"), 120, 1, |_| 200.0, |_| 0.002, |_| 0.5);
+    let (beside, page) = (place.join("beside.json"), place.join("page.html"));
+    let told = r#"{"schema": "diskwright.beside/1", "title": "Ten disks carry more", "names": ["three", "ten <disks>"],
+        "sections": [{"title": "Application", "bars": [{"title": "Rate", "unit": "per_s", "names": ["three", "ten"],
+        "groups": [["done", [60.5, null]]]}]}]}"#;
+    fs::write(&beside, told).expect("a file");
+    let compared = |more: &[&str]| diskwright(&[&["compare", text(&slow), text(&fast)], more].concat());
+    let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let html = fs::read_to_string(&page).expect("the page");
+    for wanted in ["<h1>Ten disks carry more</h1>", "The change helped", "ten &lt;disks&gt;", "60.5/s"] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+    // without a page it has no place, and a mistake is told with its own
+    assert_eq!(compared(&["--beside", text(&beside)]).status.code(), Some(2));
+    fs::write(&beside, "{\n\"schema\": 1}").expect("a file");
+    let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(said(&done).contains("beside.json: line 2"), "{}", said(&done));
+}
+
+#[test]
 fn one_log_is_cut_in_two() {
     let place = folder("one");
     let whole = log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);

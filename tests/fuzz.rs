@@ -143,6 +143,17 @@ fn probe_results_take_anything() {
 }
 
 #[test]
+fn figures_beside_logs_take_anything() {
+    let whole = br#"{"schema": "diskwright.beside/1", "title": "t", "lead": ["a"], "names": ["three", "ten"],
+        "sections": [{"title": "s", "words": ["w"], "charts": [{"title": "c", "x": {"words": "x", "unit": "s"},
+        "y": {"words": "y", "unit": "per_s", "log": true},
+        "lines": [{"name": "l", "points": [[0, 1.5], [1e3, 2e-9]]}]}],
+        "bars": [{"title": "b", "unit": "fraction", "full": 1.0, "names": ["n"], "groups": [["g", [0.5]]]}],
+        "tables": [{"titles": ["a"], "rows": [["1"]]}]}]}"#;
+    run(targets::beside, &[whole.to_vec()]);
+}
+
+#[test]
 fn probe_scripts_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/probe/tests/scripts");
     let files = fs::read_dir(folder).expect("scripts").map(|e| fs::read(e.expect("entry").path()).expect("readable"));

@@ -2,11 +2,13 @@
 //! change helped.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_diagnosis::compare::{self, Comparison, Row, Watch};
 use diskwright_diagnosis::{Pack, Verdict};
+use diskwright_report::beside::{self, Beside};
 use diskwright_report::{Chart, Zone, compare as drawn};
 
 use super::log::{Logs, Piece, Window, tell_damage};
@@ -45,6 +47,9 @@ pub struct Arguments {
     /// Write a page too
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
+    /// Figures that an application measured meanwhile, to stand on the page (docs/json.md)
+    #[arg(long, value_name = "FILE.json", requires = "output")]
+    beside: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -72,6 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let (first, second) = windows(arguments)?;
+    // read first, so that a mistake in it costs no time
+    let beside = arguments.beside.as_deref().map(read_beside).transpose()?.unwrap_or_default();
     let before = arguments.logs.first().map(std::slice::from_ref).unwrap_or_default();
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
     let packs = arguments.judging.packs(false)?;
@@ -88,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Failed("the two windows have no counter of one instance in common".into()));
     }
     if let Some(file) = &arguments.output {
-        page(file, &comparison, &first, &second)?;
+        page(file, &comparison, [&first, &second], beside)?;
     }
     if arguments.json {
         return output::json(&comparison);
@@ -119,6 +126,9 @@ fn windows(arguments: &Arguments) -> Result<(Window, Window), Failure> {
 fn results(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.at.is_some() || arguments.against_from.is_some() || !arguments.window.is_whole() {
         return Err(Failure::Usage("windows are for logs; results of `probe` are compared whole".into()));
+    }
+    if arguments.beside.is_some() {
+        return Err(Failure::Usage("--beside goes on the page of two logs, not of results of `probe`".into()));
     }
     let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
         (before, after @ [_, ..]) => (before, after),
@@ -160,7 +170,19 @@ fn read(logs: &Logs, packs: &[Pack], judging: &why::Judging) -> Result<Side, Fai
     Ok(Side { watch, verdict, range: logs.range })
 }
 
-fn page(file: &Path, comparison: &Comparison, first: &Side, second: &Side) -> Result<(), Failure> {
+/// A file of what else was measured.
+fn read_beside(path: &Path) -> Result<Beside, Failure> {
+    let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
+    let mut text = Vec::new();
+    let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
+    file.take(beside::LARGEST + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
+    if text.len() as u64 > beside::LARGEST {
+        return Err(wrong(format!("more than the {} MiB that are read", beside::LARGEST >> 20)));
+    }
+    beside::parse(&text).map_err(|e| wrong(e.to_string()))
+}
+
+fn page(file: &Path, comparison: &Comparison, [first, second]: [&Side; 2], beside: Beside) -> Result<(), Failure> {
     let length = |side: &Side| side.range.1.saturating_sub(side.range.0);
     let longer = length(first).max(length(second)).max(1);
     let points = |side: &Side, row: &Row| {
@@ -181,6 +203,6 @@ fn page(file: &Path, comparison: &Comparison, first: &Side, second: &Side) -> Re
     let chart = |row: &&Row| drawn::chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let html = drawn::page(comparison, drawn::Page { charts, zone: Zone::local(), version });
+    let html = drawn::page(comparison, drawn::Page { charts, zone: Zone::local(), version, beside });
     fs::write(file, html).map_err(|e| Failure::Failed(format!("{}: {e}", file.display())))
 }

@@ -5,11 +5,13 @@ use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{Comparison, Outcome, Row, WHOLE};
 
+use crate::beside::Beside;
 use crate::downsample::Bucket;
 use crate::html::{self, Report, figure};
 use crate::markup::{escape, escape_code, value};
 use crate::model::{Chart, Line};
 use crate::sections::table;
+use crate::sheet;
 use crate::style::{Ink, Style};
 use crate::table::{Align, Table};
 use crate::text::{plural, wrap};
@@ -223,6 +225,8 @@ pub struct Page {
     pub zone: Zone,
     /// Version of the program, for the foot of the page.
     pub version: String,
+    /// What else was measured meanwhile; empty where nothing was.
+    pub beside: Beside,
 }
 
 /// Both windows of one counter in one chart, each from its own start: `from_ns`
@@ -251,23 +255,30 @@ pub fn chart(row: &Row, (from_ns, to_ns): (i64, i64), before: &[Option<f64>], af
 /// The page.
 pub fn page(comparison: &Comparison, page: Page) -> String {
     let class = if comparison.outcome == Outcome::Worse { "" } else { " none" };
+    let beside = &page.beside;
+    // a heading from beside leaves the comparison's own sentence to the windows
+    let (title, own) = match beside.title.as_str() {
+        "" => (&comparison.sentence, None),
+        title => (&title.to_owned(), Some(&comparison.sentence)),
+    };
+    let lead = beside.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l)));
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Before and after</b></p>\n<div class=\"card verdict{class}\">\n\
-         <h1>{}</h1>\n</div>\n</header>\n<main>\n",
-        escape(&comparison.sentence)
+         <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
+        escape(title),
+        lead.collect::<String>()
     );
+    out.push_str(&sheet::sections(&beside.sections));
     let windows = windows(comparison, &page.zone);
-    let rows: Vec<Vec<String>> = [("Before", &comparison.before), ("After", &comparison.after)]
+    let [before, after] = beside.names.clone().unwrap_or_else(|| ["Before".to_owned(), "After".to_owned()]);
+    let rows: Vec<Vec<String>> = [(before, &comparison.before), (after, &comparison.after)]
         .iter()
         .zip(&windows)
-        .map(|((what, verdict), line)| vec![(*what).to_owned(), escape(line), escape_code(&verdict.sentence)])
+        .map(|((what, verdict), line)| vec![escape(what), escape(line), escape_code(&verdict.sentence)])
         .collect();
-    section(
-        &mut out,
-        "windows",
-        "The windows",
-        &table(&["", "When, and what held the machine back", "In words"], &rows),
-    );
+    let own = own.map(|sentence| format!("<p>{}</p>\n", escape(sentence))).unwrap_or_default();
+    let windows = table(&["", "When, and what held the machine back", "In words"], &rows);
+    section(&mut out, "windows", "The windows", &(own + &windows));
     section(&mut out, "charts", "Charts", &charts(&page));
     let rows: Vec<Vec<String>> = ranked(comparison).into_iter().take(ROWS).map(cells).collect();
     let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
@@ -422,6 +433,19 @@ mod tests {
         assert_eq!(joined("3", " ±", "1"), "3 ±1");
     }
 
+    fn beside() -> Beside {
+        let text = format!(
+            r#"{{"schema": "diskwright.beside/1", "title": {evil}, "lead": [{evil}], "names": [{evil}, {evil}],
+            "sections": [{{"title": {evil}, "words": [{evil}],
+            "charts": [{{"title": {evil}, "x": {{"words": {evil}, "unit": "s"}},
+            "y": {{"words": {evil}, "unit": {evil}}},
+            "lines": [{{"name": {evil}, "points": [[0, 1], [1, -2], [2, 3]]}}]}}],
+            "bars": [{{"title": {evil}, "unit": {evil}, "names": [{evil}], "groups": [[{evil}, [0.5]]]}}]}}]}}"#,
+            evil = serde_json::Value::from(fixture::EVIL)
+        );
+        crate::beside::parse(text.as_bytes()).expect("valid")
+    }
+
     #[test]
     fn the_page_is_well_formed_whatever_the_names_are() {
         let mut both = comparison();
@@ -431,7 +455,7 @@ mod tests {
         let charts: Vec<Chart> =
             both.counters.iter().filter_map(|r| chart(r, (0, 3_000_000_000), &points, &points)).collect();
         assert_eq!(charts.len(), both.counters.len());
-        let html = page(&both, Page { charts, zone: Zone::utc(), version: "0".into() });
+        let html = page(&both, Page { charts, zone: Zone::utc(), version: "0".into(), beside: beside() });
         let mut reader = quick_xml::Reader::from_str(&html);
         reader.config_mut().check_end_names = true;
         let mut elements = 0;

@@ -3,6 +3,8 @@
 //! or judges; it draws what it is given.
 
 pub mod axis;
+pub mod bars;
+pub mod beside;
 pub mod book;
 pub mod chart;
 pub mod compare;

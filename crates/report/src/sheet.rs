@@ -1,6 +1,7 @@
 //! A plain page of sections: words, charts of one quantity over another,
 //! tables. For answers that are no verdict, such as a simulation's.
 
+use crate::bars::{self, Bars};
 use crate::curves::{Curves, figure};
 use crate::html;
 use crate::markup::{escape, escape_code};
@@ -30,6 +31,8 @@ pub struct Section {
     pub words: Vec<String>,
     /// Charts, side by side where there is room.
     pub charts: Vec<Curves>,
+    /// Charts of bars, beside them.
+    pub bars: Vec<Bars>,
     /// Tables below them.
     pub tables: Vec<Rows>,
 }
@@ -55,7 +58,15 @@ pub fn page(sheet: &Sheet) -> String {
         escape(&sheet.made),
         escape(&sheet.title)
     );
-    for (number, section) in sheet.sections.iter().enumerate() {
+    out.push_str(&sections(&sheet.sections));
+    out.push_str("</main>\n");
+    html::document(&sheet.title, &out, &sheet.version)
+}
+
+/// Sections one after the other, without those that hold nothing.
+pub(crate) fn sections(sections: &[Section]) -> String {
+    let mut out = String::new();
+    for (number, section) in sections.iter().enumerate() {
         let content = content(section, number);
         if !content.is_empty() {
             out.push_str(&format!(
@@ -65,13 +76,14 @@ pub fn page(sheet: &Sheet) -> String {
             ));
         }
     }
-    out.push_str("</main>\n");
-    html::document(&sheet.title, &out, &sheet.version)
+    out
 }
 
 fn content(section: &Section, number: usize) -> String {
     let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
     let figures = section.charts.iter().enumerate().map(|(at, chart)| figure(chart, &format!("s{number}c{at}")));
+    let pillars = section.bars.iter().enumerate().map(|(at, chart)| bars::figure(chart, &format!("s{number}b{at}")));
+    let figures = figures.chain(pillars);
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if !cards.is_empty() {
         out.push_str(&format!("<div class=\"small\">\n{cards}</div>\n"));

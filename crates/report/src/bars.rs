@@ -1,0 +1,134 @@
+//! Bars: one value of each part, side by side of what is compared. Drawn as
+//! SVG whose lengths are shares of the surrounding box.
+
+use diskwright_base::units;
+
+use crate::markup::{coordinate, escape};
+use crate::svg::{LINES, percent};
+use crate::text;
+
+/// A chart of bars.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bars {
+    /// What it shows.
+    pub title: String,
+    /// Unit of the values, as the catalogue names units.
+    pub unit: String,
+    /// The whole width; the largest value where it is not said.
+    pub full: Option<f64>,
+    /// What is compared: a bar each, in every group.
+    pub names: Vec<String>,
+    /// Each part's name and its values, one for each of the names; none where
+    /// it was not measured.
+    pub groups: Vec<(String, Vec<Option<f64>>)>,
+}
+
+/// Height of a bar, pixels.
+const BAR: f64 = 14.0;
+/// Room between groups, pixels.
+const ROOM: f64 = 10.0;
+/// Groups that are drawn at most.
+const GROUPS: usize = 40;
+/// Columns of a group's name.
+const NAME: usize = 22;
+
+fn known(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
+    let sound = |v: f64| (0.0..1e24).contains(&v);
+    values.iter().take(LINES).enumerate().filter_map(move |(at, v)| Some((at, v.filter(|v| sound(*v))?)))
+}
+
+/// The chart in words: every value.
+fn describe(bars: &Bars) -> String {
+    let group = |(part, values): &(String, Vec<Option<f64>>)| {
+        let one = |(at, v): (usize, f64)| {
+            let name = bars.names.get(at).map_or("", String::as_str);
+            format!("{} {name}", units::display(v, &bars.unit)).trim_end().to_owned()
+        };
+        let all: Vec<String> = known(values).map(one).collect();
+        format!("{part}: {}.", if all.is_empty() { "not measured".to_owned() } else { all.join(", ") })
+    };
+    bars.groups.iter().take(GROUPS).map(group).collect::<Vec<_>>().join(" ")
+}
+
+/// The chart as a `figure`. `id` is unique on the page. Empty where there is
+/// nothing to draw.
+pub fn figure(bars: &Bars, id: &str) -> String {
+    let most = bars.groups.iter().flat_map(|(_, values)| known(values)).map(|(_, v)| v).fold(0.0, f64::max);
+    let full = bars.full.filter(|full| *full > 0.0).unwrap_or(most);
+    if bars.groups.is_empty() || full <= 0.0 {
+        return String::new();
+    }
+    let mut inside = String::new();
+    let mut top = 0.0;
+    for (part, values) in bars.groups.iter().take(GROUPS) {
+        let count = values.len().clamp(1, LINES) as f64;
+        inside.push_str(&format!(
+            "<text class=\"y\" x=\"-8\" y=\"{}\" dy=\"4\">{}</text>\n",
+            coordinate(top + count * BAR / 2.0),
+            escape(&text::cut(part, NAME, "…"))
+        ));
+        for (at, value) in known(values) {
+            let y = top + at as f64 * BAR;
+            let width = percent(value / full);
+            inside.push_str(&format!(
+                "<rect class=\"k{at}\" fill=\"currentColor\" x=\"0\" y=\"{}\" width=\"{width}\" height=\"{}\"/>\
+                 <text x=\"{width}\" dx=\"5\" y=\"{}\" dy=\"4\">{}</text>\n",
+                coordinate(y + 1.0),
+                coordinate(BAR - 2.0),
+                coordinate(y + BAR / 2.0),
+                escape(&units::display(value, &bars.unit))
+            ));
+        }
+        top += count * BAR + ROOM;
+    }
+    let widest = bars.groups.iter().take(GROUPS).map(|(part, _)| text::width(&text::cut(part, NAME, "…"))).max();
+    framed(bars, id, &inside, top, widest.unwrap_or(0) * 7 + 14)
+}
+
+/// The figure around the bars, with the key of their colours.
+fn framed(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
+    let key = |(at, name): (usize, &String)| format!("<span class=\"k{at}\">\u{25a0}</span> {}", escape(name));
+    let keys: Vec<String> = bars.names.iter().take(LINES).enumerate().map(key).collect();
+    format!(
+        "<figure>\n<figcaption><b>{title}</b></figcaption>\n\
+         <div class=\"plot\" style=\"margin-left:{left}px;margin-right:80px\">\n\
+         <svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" height=\"{}\">\n\
+         <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{}</desc>\n{inside}</svg>\n</div>\n\
+         <p class=\"key\">{}</p>\n</figure>\n",
+        coordinate(height),
+        escape(&describe(bars)),
+        keys.join(" \u{a0} "),
+        title = escape(&bars.title),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars(values: Vec<Option<f64>>) -> Bars {
+        Bars {
+            title: "Busy".into(),
+            unit: "fraction".into(),
+            full: Some(1.0),
+            names: vec!["three".into(), "ten".into()],
+            groups: vec![("disk0".into(), values)],
+        }
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share_of_the_whole() {
+        let drawn = figure(&bars(vec![Some(0.98), Some(0.25)]), "b");
+        assert!(drawn.contains("width=\"98%\"") && drawn.contains("width=\"25%\""), "{drawn}");
+        assert!(drawn.contains("disk0: 98 % three, 25 % ten."), "{drawn}");
+        let free = Bars { full: None, ..bars(vec![Some(0.5), Some(0.25)]) };
+        assert!(figure(&free, "b").contains("width=\"100%\""));
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_bar_and_is_said() {
+        let drawn = figure(&bars(vec![None, Some(f64::NAN)]), "b");
+        assert!(!drawn.contains("<rect") && drawn.contains("disk0: not measured."), "{drawn}");
+        assert_eq!(figure(&Bars::default(), "b"), "");
+    }
+}

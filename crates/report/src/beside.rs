@@ -1,0 +1,232 @@
+//! What else was measured while logs were recorded, to stand on the page that
+//! compares them: an application's own figures, curves, remarks. A file of
+//! JSON, written by whoever ran the application (docs/json.md).
+
+use serde::Deserialize;
+
+use crate::bars::Bars;
+use crate::curves::{Axis, Curve, Curves, Point, Scale};
+use crate::sheet::{Rows, Section};
+
+/// Name of the file's format.
+pub const SCHEMA: &str = "diskwright.beside/1";
+/// The largest file that is read, bytes.
+pub const LARGEST: u64 = 8 << 20;
+
+/// What a file tells.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Heading of the page in the place of the comparison's own sentence; empty for that one.
+    pub title: String,
+    /// Sentences below it.
+    pub lead: Vec<String>,
+    /// What the two sides are called; `Before` and `After` where nothing is said.
+    pub names: Option<[String; 2]>,
+    /// Sections above those of the comparison.
+    pub sections: Vec<Section>,
+}
+
+/// The file is no such document.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Wrong {
+    /// No JSON, or another shape than the format's.
+    #[error("line {line}, column {column}: {what}; the format is described in docs/json.md")]
+    Shape {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another schema.
+    #[error("schema {0:?}, where `{SCHEMA}` is read")]
+    Schema(String),
+    /// A part that cannot be drawn as it stands.
+    #[error("section {section:?}: {what}")]
+    Part {
+        /// Title of the section.
+        section: String,
+        /// What is wrong and what would be right.
+        what: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBeside {
+    schema: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    lead: Vec<String>,
+    names: Option<[String; 2]>,
+    #[serde(default)]
+    sections: Vec<RawSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSection {
+    title: String,
+    #[serde(default)]
+    words: Vec<String>,
+    #[serde(default)]
+    charts: Vec<RawChart>,
+    #[serde(default)]
+    bars: Vec<RawBars>,
+    #[serde(default)]
+    tables: Vec<RawTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChart {
+    title: String,
+    x: RawAxis,
+    y: RawAxis,
+    lines: Vec<RawLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAxis {
+    words: String,
+    unit: String,
+    #[serde(default)]
+    log: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLine {
+    #[serde(default)]
+    name: String,
+    points: Vec<[f64; 2]>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBars {
+    title: String,
+    unit: String,
+    full: Option<f64>,
+    names: Vec<String>,
+    groups: Vec<(String, Vec<Option<f64>>)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTable {
+    titles: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Reads such a document.
+///
+/// # Errors
+/// What is wrong, with its place.
+pub fn parse(text: &[u8]) -> Result<Beside, Wrong> {
+    let shape = |e: serde_json::Error| {
+        let said = e.to_string();
+        let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what).to_owned();
+        Wrong::Shape { line: e.line(), column: e.column(), what }
+    };
+    let raw: RawBeside = serde_json::from_slice(text).map_err(shape)?;
+    if raw.schema != SCHEMA {
+        return Err(Wrong::Schema(raw.schema.chars().take(80).collect()));
+    }
+    let sections = raw.sections.into_iter().map(section).collect::<Result<_, _>>()?;
+    Ok(Beside { title: raw.title, lead: raw.lead, names: raw.names, sections })
+}
+
+fn section(raw: RawSection) -> Result<Section, Wrong> {
+    let wrong = |what: String| Wrong::Part { section: raw.title.clone(), what };
+    for table in &raw.tables {
+        let columns = table.titles.len();
+        if let Some(row) = table.rows.iter().position(|row| row.len() != columns) {
+            let cells = table.rows[row].len();
+            return Err(wrong(format!("row {} of a table has {cells} cells under {columns} titles", row + 1)));
+        }
+    }
+    for bars in &raw.bars {
+        let names = bars.names.len();
+        if let Some((part, values)) = bars.groups.iter().find(|(_, values)| values.len() != names) {
+            let told =
+                format!("bars of {part:?}: {} values for {names} names; null is for what is not known", values.len());
+            return Err(wrong(told));
+        }
+    }
+    Ok(Section {
+        title: raw.title,
+        words: raw.words,
+        charts: raw.charts.into_iter().map(chart).collect(),
+        bars: raw.bars.into_iter().map(bars).collect(),
+        tables: raw.tables.into_iter().map(|t| Rows { titles: t.titles, rows: t.rows }).collect(),
+    })
+}
+
+fn chart(raw: RawChart) -> Curves {
+    let axis = |raw: RawAxis| {
+        let scale = if raw.log { Scale::Log } else { Scale::Linear };
+        Axis { words: raw.words, unit: raw.unit, scale }
+    };
+    let line = |raw: RawLine| {
+        let points = raw.points.into_iter().map(|[x, y]| Point { x, y, interval: None }).collect();
+        Curve { name: raw.name, points }
+    };
+    Curves { title: raw.title, x: axis(raw.x), y: axis(raw.y), lines: raw.lines.into_iter().map(line).collect() }
+}
+
+fn bars(raw: RawBars) -> Bars {
+    Bars { title: raw.title, unit: raw.unit, full: raw.full, names: raw.names, groups: raw.groups }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"schema": "diskwright.beside/1", "title": "Ten disks are faster", "lead": ["a"],
+        "names": ["three", "ten"], "sections": [{"title": "Throughput", "words": ["w"],
+        "charts": [{"title": "c", "x": {"words": "time", "unit": "s"},
+                    "y": {"words": "rate", "unit": "per_s", "log": true},
+                    "lines": [{"name": "three", "points": [[0, 1.5], [1, 2]]}]}],
+        "bars": [{"title": "b", "unit": "fraction", "full": 1, "names": ["three"], "groups": [["disk0", [null]]]}],
+        "tables": [{"titles": ["a", "b"], "rows": [["1", "2"]]}]}]}"#;
+
+    #[test]
+    fn a_whole_document_is_read() {
+        let read = parse(WHOLE.as_bytes()).expect("valid");
+        assert_eq!(read.names, Some(["three".into(), "ten".into()]));
+        let section = &read.sections[0];
+        assert_eq!((section.charts.len(), section.bars.len(), section.tables[0].rows.len()), (1, 1, 1));
+        assert_eq!(section.charts[0].lines[0].points[1].y, 2.0);
+        assert_eq!(section.charts[0].y.scale, Scale::Log);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let section =
+            |inside: &str| format!(r#"{{"schema": "diskwright.beside/1", "sections": [{{"title": "S", {inside}}}]}}"#);
+        let cases = [
+            (String::new(), "line 1, column 0: EOF"),
+            ("{}".into(), "missing field `schema`"),
+            (r#"{"schema": "diskwright.probe/1"}"#.into(), "schema \"diskwright.probe/1\""),
+            (r#"{"schema": "diskwright.beside/1", "names": ["a"]}"#.into(), "invalid length 1"),
+            (
+                "{\n\"schema\": \"diskwright.beside/1\",\n\"heading\": 1}".into(),
+                "line 3, column 9: unknown field `heading`",
+            ),
+            (section(r#""tables": [{"titles": ["a"], "rows": [["1"], ["1", "2"]]}]"#), "row 2 of a table has 2 cells"),
+            (
+                section(r#""bars": [{"title": "", "unit": "s", "names": [], "groups": [["d", [1]]]}]"#),
+                "bars of \"d\": 1 values for 0 names",
+            ),
+            (section(r#""charts": [{"title": "t", "lines": [{"points": [[1e999, 1]]}]}]"#), "number out of range"),
+        ];
+        for (text, wanted) in cases {
+            let told = parse(text.as_bytes()).expect_err(&text).to_string();
+            assert!(told.contains(wanted), "{text}: {told}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+"""PostgreSQL's pgbench on document 002's RAID 5: three disks, then ten."""
+
+import os
+
+from figures import bars, chart, digits, latency_course, rate_course, summary, table, told_rate, told_s, told_share
+from played import inside_section, kernel_section, made_section, verdict_section
+from postgres import Postgres, installing, throw_away_user  # noqa: F401, run asks for `installing`
+from predict import prediction
+from stage import Side, run
+
+MAKES = "pgbench at one rate on a RAID 5 of three and of ten 4 GB disks (document 002)"
+NEEDS = ["nbdfuse", "chrt", "nbdcopy", "losetup", "mkfs.ext4", "setpriv", "useradd", "pg_ctlcluster"]
+SIDES = [Side("three disks", "raid5", {"disk.count": 3}), Side("ten disks", "raid5", {"disk.count": 10})]
+SECONDS, TINY_SECONDS = 90, 8
+CLIENTS = 20  # users of document 002's test
+RATE = 100  # transactions a second that are asked for
+SPEED = 1000  # while the database is put on the disks
+
+
+class Demo:
+    def __init__(self, options):
+        self.seconds = options.seconds or (TINY_SECONDS if options.tiny else SECONDS)
+        self.settle = 2 if options.tiny else 10
+        # a scale is 16 MB; so much that most pages still come from the disks at the end
+        self.scale = 10 if options.tiny else 60
+        self.size_mib = 384 if options.tiny else 2048
+        self.rate = options.rate or RATE
+
+    def prepare(self, keep, machine):
+        """The database, made once in memory: both sides begin with the same bytes."""
+        self.user = throw_away_user(keep)
+        self.image = os.path.join(keep.folder, "database.image")
+        with open(self.image, "wb") as file:
+            file.truncate(self.size_mib << 20)
+        device = machine._attach(self.image)
+        machine.output(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device])
+        data = os.path.join(machine._mount(device), "data")
+        os.mkdir(data)
+        postgres = Postgres(machine, self.user)
+        postgres.make(data, self.scale)
+        self.version = postgres.version
+
+    def play(self, machine, stage):
+        """The same bytes, the same load. Returns the stretch watched and the transactions."""
+        words = ["--size", f"{self.size_mib}MiB", "--backing", os.path.join(machine.folder, "content")]
+        server, uri = stage.serve(*words, speed=SPEED, record=False)
+        run(["nbdcopy", "--destination-is-zero", self.image, uri], 300)
+        stage.stop(server)
+        _, uri = stage.serve(*words)
+        stage.attach(uri)
+        data = stage.mount()
+        postgres = Postgres(machine, self.user)
+        postgres.start(data)
+        load = postgres.bench(self.settle + self.seconds + 2, CLIENTS, self.rate)
+        window = stage.watch(load, self.settle, self.seconds)
+        stage.ends(load, 60)
+        return window, postgres.transactions()
+
+    def seen(self, sides):
+        return sides
+
+    def summaries(self, sides):
+        return [summary(side.events, side.window) for side in sides]
+
+    def compared(self, sides):
+        """What `compare` is to hold side by side: the kernel's view of the first and the second."""
+        return [side.paths[0] for side in sides[:2]]
+
+    def page(self, binary, sides):
+        said = self.summaries(sides)
+        queue = "physical_disk.avg_queue_length"
+        queues = [(side.side.name, side.outside.course(queue, side.device, side.window[0])) for side in sides]
+        kernel = {"title": "What the kernel saw, outside", "tables": [kernel_section(sides)],
+                  "charts": [chart("Requests under way", "requests", "requests", queues)]}
+        return {"title": conclusion(sides, said), "lead": [lead(side, one) for side, one in zip(sides, said)],
+                "names": [side.side.name for side in sides],
+                "sections": [self.application(sides, said), inside_section(sides), kernel, verdict_section(sides),
+                             prediction(binary, sides, self.size_mib), made_section(sides, self.facts())]}
+
+    def application(self, sides, said):
+        names = [side.side.name for side in sides]
+        waited = [summary([(event[0], event[2]) for event in side.events], side.window) for side in sides]
+        rows = [["asked for", *(told_rate(self.rate) for _ in sides)],
+                ["transactions done", *(told_rate(one["per_s"]) for one in said)],
+                ["time of a transaction, mean", *(told_s(one["mean_s"]) for one in said)],
+                ["half of them within", *(told_s(one["p50_s"]) for one in said)],
+                ["95 % within", *(told_s(one["p95_s"]) for one in said)],
+                ["longest", *(told_s(one["max_s"]) for one in said)],
+                ["late before it began, mean", *(told_s(one["mean_s"]) for one in waited)]]
+        curves = [chart("Transactions a second", "per_s", "transactions a second",
+                        [(side.side.name, rate_course(side.events, side.window)) for side in sides]),
+                  chart("95 % of the transactions of each second took at most", "s", "time of a transaction",
+                        [(side.side.name, latency_course(side.events, side.window)) for side in sides])]
+        return {"title": "What the application saw", "charts": curves,
+                "bars": [bars("Transactions a second", "per_s", names, [["done", [one["per_s"] for one in said]]],
+                              full=max([self.rate, *(one["per_s"] for one in said)])),
+                         bars("Time of a transaction", "s", names,
+                              [["mean", [one["mean_s"] for one in said]], ["95 %", [one["p95_s"] for one in said]]])],
+                "tables": [table(["PostgreSQL", *names], rows)]}
+
+    def facts(self):
+        return [f"{self.version}, pgbench with two `select-only` to a `simple-update` (scale {self.scale}, "
+                f"{self.scale * 16} MB) with {CLIENTS} clients and {digits(self.rate)} transactions a second asked "
+                f"for, watched for {self.seconds} s after {self.settle} s. 16 MB of shared buffers and a cold file "
+                "cache, so that pages come from the disks; every commit waits for its log."]
+
+
+def conclusion(sides, said):
+    """One sentence, from the numbers alone."""
+    (a, b), (before, after) = sides, said
+    if not before["count"] or not after["count"]:
+        done = [side.side.name for side, one in zip(sides, said) if one["count"]]
+        return f"Too little was done to compare: transactions only on {', '.join(done) or 'neither side'}."
+    more, quicker = after["per_s"] / before["per_s"], before["mean_s"] / after["mean_s"]
+    rate = (f"{digits(more)} times the transactions" if more > 1.05 else
+            "as many transactions" if more > 0.95 else f"only {digits(more)} of the transactions")
+    time = (f"each in {told_s(after['mean_s'])} instead of {told_s(before['mean_s'])}" if abs(quicker - 1) > 0.05 else
+            f"each in {told_s(after['mean_s'])} as before")
+    share, name = a.fullest_drive()
+    why = f"{name} of the {a.side.name} was busy {told_share(share)} of the time" if share is not None else ""
+    return (f"{b.side.name.capitalize()} carry {rate} of {a.side.name} ({told_rate(after['per_s'])} and "
+            f"{told_rate(before['per_s'])}), {time}" + (f": {why}." if why else "."))
+
+
+def lead(side, said):
+    share, name = side.fullest_drive()
+    return (f"{side.side.name.capitalize()}: {told_rate(said['per_s'])}, 95 % within {told_s(said['p95_s'])}; fullest "
+            f"drive {name}, {told_share(share)} busy; `why` says {side.why_inside['bottleneck']} of what went on "
+            f"inside and {side.why_outside['bottleneck']} of what the kernel saw.")

@@ -1,0 +1,103 @@
+"""What is known of a side after it was played: its logs, its verdicts, its application."""
+
+import json
+import os
+
+from figures import Log, bars, digits, first_finding, table, told_rate, told_s, told_share, utc, verdict_words
+from others import BUSY_SHARE
+from stage import run
+
+
+class Played:
+    """A side, seen by its application, by the kernel and from inside."""
+
+    def __init__(self, binary, stage, window, events):
+        self.binary = binary
+        self.side = stage.side
+        self.device = os.path.basename(stage.device)
+        self.attached_by = stage.attached_by
+        self.limits = stage.limits
+        self.write_cache = stage.cache_seen
+        self.others = stage.others
+        self.window = window
+        self.events = events
+        self.paths = (stage.outside, stage.inside)
+        self.look(window)
+
+    def look(self, window):
+        """Reads the logs within a stretch of time and has them judged."""
+        outside, inside = self.paths
+        self.outside, self.inside = Log(self.binary, outside, window), Log(self.binary, inside, window)
+        self.why_outside, self.why_inside = why(self.binary, outside, window), why(self.binary, inside, window)
+
+    def kernel(self, counter):
+        return self.outside.mean(f"physical_disk.{counter}", self.device)
+
+    def drives(self):
+        """Busy share of each described drive. An array is seen beside its members; only those are drives."""
+        arrays = self.inside.instances("array.members")
+        names = [name for name in self.inside.instances("physical_disk.busy") if name not in arrays]
+        return {name: self.inside.mean("physical_disk.busy", name) for name in names}
+
+    def paths_above(self):
+        """Busy share of each described channel and controller."""
+        return {f"{sort} {name}": self.inside.mean(f"{sort}.busy", name)
+                for sort in ("channel", "controller") for name in self.inside.instances(f"{sort}.busy")}
+
+    def fullest_drive(self):
+        known = [(share, name) for name, share in self.drives().items() if share is not None]
+        return max(known, default=(None, "none"))
+
+
+def why(binary, log, window):
+    words = ["--from", utc(window[0]), "--to", utc(window[1]), "--json"]
+    return json.loads(run([binary, "why", log, *words], 120))
+
+
+def inside_section(sides, words=(), charts=()):
+    """How busy each described part was."""
+    parts = {}
+    for at, side in enumerate(sides):
+        for name, share in (side.drives() | side.paths_above()).items():
+            parts.setdefault(name, [None] * len(sides))[at] = share
+    names = [side.side.name for side in sides]
+    groups = [[name, shares] for name, shares in parts.items()]
+    return {"title": "How full each part was, inside", "words": list(words), "charts": list(charts),
+            "bars": [bars("Share of the time at work", "fraction", names, groups, full=1.0)]}
+
+
+def kernel_section(sides, more=()):
+    """What the kernel saw of each side's device."""
+    rows = [["requests", *(told_rate(side.kernel("transfers_per_s")) for side in sides)],
+            ["reads", *(told_rate(side.kernel("reads_per_s")) for side in sides)],
+            ["writes", *(told_rate(side.kernel("writes_per_s")) for side in sides)],
+            ["flushes", *(told_rate(side.kernel("flushes")) for side in sides)],
+            ["time of a request", *(told_s(side.kernel("avg_s_per_transfer")) for side in sides)],
+            ["requests under way", *(digits(side.kernel("avg_queue_length")) for side in sides)],
+            ["busy", *(told_share(side.kernel("busy")) for side in sides)],
+            ["write cache, as the kernel takes it", *(side.write_cache for side in sides)], *more]
+    return table(["The block device", *(side.side.name for side in sides)], rows)
+
+
+def verdict_section(sides):
+    """What `why` says of both views, in words."""
+    told = [f"{side.side.name.capitalize()}, from {view}: {verdict_words(verdict)}. {first_finding(verdict)}."
+            for side in sides
+            for view, verdict in (("outside", side.why_outside), ("inside", side.why_inside))]
+    words = ("From outside are the kernel's counters of the one block device, as an administrator has them; from "
+             "inside are those of the described parts, which only the simulation knows.")
+    return {"title": "The verdicts of why", "words": [*told, words]}
+
+
+def made_section(sides, facts):
+    """How it was made, for who wants to do it again."""
+    rows = [[side.side.name, side.side.command()] for side in sides]
+    limits = "; ".join(sides[0].limits)
+    words = [f"Made a block device by `disk attach` ({sides[0].attached_by}){': ' + limits if limits else ''}.",
+             "All data lie in memory: what takes time is the description, and nothing is written to a disk of this "
+             "machine."]
+    most = max((side.others for side in sides if side.others is not None), default=0)
+    if most > BUSY_SHARE:
+        words.append(f"Others used up to {told_share(most)} of this machine's processors meanwhile: the requests and "
+                     "the application waited for those too, and a quiet machine shows other figures.")
+    return {"title": "How it was made", "words": [*facts, *words], "tables": [table(["Side", "Served by"], rows)]}

@@ -1,0 +1,52 @@
+"""SQLite's commits on a virtual disk: the load and what is shared by its demonstrations."""
+
+import os
+import sqlite3
+import sys
+
+from figures import bars, chart, latency_course, rate_course, table, told_rate, told_s
+from stage import ahead
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIZE_MIB = 512  # of the filesystem
+NEEDS = ["nbdfuse", "chrt", "losetup", "mkfs.ext4"]
+
+
+def start(machine, folder, seconds):
+    """One program that commits one record after the other. Returns it and where it notes each."""
+    notes = os.path.join(machine.folder, "commits.txt")
+    load = machine.start(ahead([sys.executable, os.path.join(HERE, "commits.py"), os.path.join(folder, "demo.sqlite"),
+                                "--seconds", str(seconds), "--to", notes]))
+    return load, notes
+
+
+def read(notes):
+    """The commits: when each was done and how long it took, seconds."""
+    with open(notes, encoding="ascii") as file:
+        whole = [line.split() for line in file if line.endswith("\n")]
+    return [(float(when), float(took)) for when, took in whole]
+
+
+def application(names, said, courses, more=()):
+    """The section of what the application saw: names of the cases, their summaries,
+    and each one's events with its window."""
+    rows = [["commits", *(told_rate(one["per_s"]) for one in said)],
+            ["time of a commit, mean", *(told_s(one["mean_s"]) for one in said)],
+            ["half of them within", *(told_s(one["p50_s"]) for one in said)],
+            ["95 % within", *(told_s(one["p95_s"]) for one in said)],
+            ["longest", *(told_s(one["max_s"]) for one in said)]]
+    return {"title": "What the application saw",
+            "bars": [bars("Commits a second", "per_s", names, [["commits", [one["per_s"] for one in said]]]),
+                     bars("Time of a commit", "s", names, [["mean", [one["mean_s"] for one in said]],
+                                                          ["95 %", [one["p95_s"] for one in said]]])],
+            "charts": [chart("Commits a second", "per_s", "commits a second",
+                             [(name, rate_course(events, window)) for name, events, window in courses], log=True),
+                       chart("95 % of the commits of each second took at most", "s", "time of a commit",
+                             [(name, latency_course(events, window)) for name, events, window in courses], log=True)],
+            "tables": [table(["SQLite", *names], rows + list(more))]}
+
+
+def facts(seconds, settle):
+    return (f"SQLite {sqlite3.sqlite_version} in its write-ahead log with `synchronous = FULL`, one program that "
+            f"commits a record of 200 bytes at a time, on ext4 with barriers; watched for {seconds} s after {settle} "
+            "s. A commit appends to the log, so ext4 writes its journal too: more than one write waits for another.")

@@ -1,0 +1,90 @@
+"""SQLite commits on a drive without its write cache, with it, and behind a battery."""
+
+import sqlite
+from figures import summary, told_rate, told_s
+from played import inside_section, kernel_section, made_section, verdict_section
+from stage import Side
+
+MAKES = "SQLite commits on a drive without its write cache, with it, and behind a cache with a battery"
+NEEDS = sqlite.NEEDS
+SIDES = [Side("no write cache", "drive", {"disk.write_cache": "false"}),
+         Side("write cache", "drive", {"disk.write_cache": "true"}),
+         Side("battery", "drive-behind-battery")]
+SECONDS, TINY_SECONDS = 40, 6
+ROTATION_S = 60 / 7200
+
+
+class Demo:
+    def __init__(self, options):
+        self.seconds = options.seconds or (TINY_SECONDS if options.tiny else SECONDS)
+        self.settle = 2 if options.tiny else 5
+
+    def prepare(self, keep, machine):
+        pass
+
+    def play(self, machine, stage):
+        """Commits until the watching has ended. Returns the stretch watched and the commits."""
+        _, uri = stage.serve()
+        stage.attach(uri)
+        load, notes = sqlite.start(machine, stage.format(sqlite.SIZE_MIB), self.settle + self.seconds + 2)
+        window = stage.watch(load, self.settle, self.seconds)
+        stage.ends(load, 60)
+        return window, sqlite.read(notes)
+
+    def seen(self, sides):
+        return sides
+
+    def summaries(self, sides):
+        return [summary(side.events, side.window) for side in sides]
+
+    def compared(self, sides):
+        """What `compare` is to hold side by side: the kernel's view of the first and the second."""
+        return [side.paths[0] for side in sides[:2]]
+
+    def page(self, binary, sides):
+        names = [side.side.name for side in sides]
+        said = self.summaries(sides)
+        turns = ["the same in turns of the disk",
+                 *(f"{one['mean_s'] / ROTATION_S:.1f}" if one["mean_s"] else "none" for one in said)]
+        kernel = {"title": "What the kernel saw, outside", "words": [flushes(sides)], "tables": [kernel_section(sides)]}
+        application = sqlite.application(names, said, [(side.side.name, side.events, side.window) for side in sides],
+                                         [turns])
+        return {"title": conclusion(sides, said), "lead": lead(sides, said), "names": names[:2],
+                "sections": [application, inside_section(sides), kernel, verdict_section(sides),
+                             made_section(sides, [sqlite.facts(self.seconds, self.settle)])]}
+
+
+def flushes(sides):
+    """What the kernel did for a commit, as its counters tell."""
+    told = []
+    for side in sides:
+        flush = side.kernel("flushes")
+        commits = summary(side.events, side.window)["per_s"]
+        told.append(f"{side.side.name}: " + (f"{flush / commits:.1f} flushes a commit" if flush and commits else
+                                             "no flush was counted"))
+    kinds = sorted({f"`{side.write_cache}`" for side in sides})
+    return (f"The kernel takes the device's cache for {' or '.join(kinds)}, whatever is described below, and flushes "
+            f"one that is `write back` for every commit: {'; '.join(told)}. What a flush costs is what the description "
+            "says.")
+
+
+def conclusion(sides, said):
+    """One sentence, from the numbers alone."""
+    told = [f"{told_rate(one['per_s'])} with {side.side.name}" for side, one in zip(sides, said)]
+    plain, cached, battery = (one["per_s"] for one in said)
+    if not plain or not cached or not battery:
+        return f"Too few commits to compare: {', '.join(told)}."
+    gain = cached / plain
+    own = ("brings nothing" if 0.9 < gain < 1.1 else f"brings {gain:.1f} times as many" if gain > 1 else
+           f"leaves {gain:.1f} of them")
+    return (f"Commits that are safe: {', '.join(told)}. The drive's own cache {own}, because every commit flushes it; "
+            f"one that survives a power failure brings {battery / plain:.0f} times as many.")
+
+
+def lead(sides, said):
+    return [f"{side.side.name.capitalize()}: a commit takes {told_s(one['mean_s'])}, 95 % within "
+            f"{told_s(one['p95_s'])}; `why` says {side.why_inside['bottleneck']} inside and "
+            f"{side.why_outside['bottleneck']} outside."
+            for side, one in zip(sides, said)] + [
+                "A drive that reports flushes which it has not done would look like the one with the battery, until "
+                "the power fails."]
