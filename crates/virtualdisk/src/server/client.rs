@@ -12,18 +12,19 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::engine::{ClientId, Done, Engine, Wish};
 use crate::nbd::handshake::{Export, Handshake, Session, State};
 use crate::nbd::request::{Parsed, Request, Verdict, check, parse};
-use crate::nbd::wire::{Command, REQUEST_BYTES};
+use crate::nbd::wire::{Command, CommandFlags, REQUEST_BYTES};
 use crate::nbd::{Exports, reply};
 
-/// Requests of one client that are under way at most; no more are read until some are answered.
-const MOST_UNDER_WAY: u32 = 4096;
-/// Answers that wait for a client that does not read them, bytes; no more are made until they are gone.
-const MOST_UNREAD: usize = 4 << 20;
+/// Requests of one client that are not answered at most; no more are read until some are.
+const MOST_OPEN: u32 = 4096;
+/// Answers are made and sent so many bytes at a time. A client that does not read
+/// them keeps so much memory, and no more.
+const ROOM: usize = 256 << 10;
+/// Longer reads are answered piece by piece, bytes.
+const PIECE: u32 = 128 << 10;
 /// What came and could not be used yet, bytes: more than the longest option. What is beyond it waits for the
 /// client to read its answers.
 const MOST_CARRIED: usize = 128 << 10;
-/// Room for answers that an idle client keeps, bytes.
-const KEPT: usize = 256 << 10;
 
 /// Where a client is.
 enum Stage {
@@ -31,6 +32,13 @@ enum Stage {
     Serving(Session),
     /// It is answered what is under way, and nothing more is read.
     Leaving(Option<Session>),
+}
+
+/// A read that is answered piece by piece.
+struct Sending {
+    done: Done,
+    /// Bytes that have been sent, or wait to be.
+    gone: u32,
 }
 
 /// A write whose data is coming.
@@ -48,11 +56,14 @@ pub struct Client {
     /// What came and could not be used yet: a part of a head.
     carry: Vec<u8>,
     receiving: Option<Receiving>,
+    /// What the kernel did not take.
     out: Vec<u8>,
     sent: usize,
+    sending: Option<Sending>,
     /// What may be answered and waits for room.
     ready: VecDeque<Done>,
-    under_way: u32,
+    /// Requests that are not answered.
+    open: u32,
     pub since: Instant,
     /// What the kernel was told to look for: input, output.
     pub watched: (bool, bool),
@@ -72,8 +83,9 @@ impl Client {
             receiving: None,
             out,
             sent: 0,
+            sending: None,
             ready: VecDeque::new(),
-            under_way: 0,
+            open: 0,
             since: Instant::now(),
             watched: (true, false),
             gone: false,
@@ -105,7 +117,7 @@ impl Client {
 
     /// True when it can be forgotten.
     pub fn is_over(&self) -> bool {
-        let answered = self.under_way == 0 && self.ready.is_empty() && self.unsent() == 0;
+        let answered = self.open == 0 && self.unsent() == 0;
         self.gone || answered && matches!(self.stage, Stage::Leaving(_))
     }
 
@@ -120,17 +132,31 @@ impl Client {
     }
 
     fn is_full(&self) -> bool {
-        self.under_way >= MOST_UNDER_WAY || self.unsent() > MOST_UNREAD
+        self.open >= MOST_OPEN
     }
 
     /// Reads what has come. `scratch` is only room.
     pub fn receive(&mut self, at: Ns, scratch: &mut [u8], engine: &mut Engine, offer: &Exports) {
         match recv(&self.fd, &mut *scratch, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.gone = true,
+            Ok((0, _)) => self.leave(),
             Ok((bytes, _)) => self.input(at, &scratch[..bytes], engine, offer),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.gone = true,
         }
+    }
+
+    /// It sends nothing more, and may still read.
+    fn leave(&mut self) {
+        let session = match &self.stage {
+            Stage::Serving(session) => Some(*session),
+            Stage::Leaving(session) => *session,
+            Stage::Greeting(_) => None,
+        };
+        if self.receiving.take().is_some() {
+            // a write of which only a part has come is not answered
+            self.open -= 1;
+        }
+        self.stage = Stage::Leaving(session);
     }
 
     fn input(&mut self, at: Ns, input: &[u8], engine: &mut Engine, offer: &Exports) {
@@ -177,7 +203,7 @@ impl Client {
                     }
                 }
                 Stage::Serving(session) => {
-                    if self.under_way >= MOST_UNDER_WAY {
+                    if self.open >= MOST_OPEN {
                         return used;
                     }
                     let session = *session;
@@ -204,7 +230,7 @@ impl Client {
                 return;
             }
         };
-        self.under_way += 1;
+        self.open += 1;
         let wish = Wish { client: self.id, export: session.export as u16, request, error, avoid: Members::NONE };
         if request.payload() > 0 {
             self.receiving = Some(Receiving { wish, come: 0 });
@@ -233,66 +259,113 @@ impl Client {
 
     /// A request may be answered.
     pub fn done(&mut self, done: Done) {
-        self.under_way = self.under_way.saturating_sub(1);
         self.ready.push_back(done);
     }
 
-    /// Makes answers, as far as there is room, and sends them.
-    pub fn answer(&mut self, engine: &mut Engine) {
-        loop {
-            while self.unsent() < MOST_UNREAD
-                && let Some(done) = self.ready.pop_front()
-            {
-                self.write_answer(&done, engine);
-            }
-            self.send();
-            if self.gone || self.unsent() > 0 || self.ready.is_empty() {
+    /// Makes answers and sends them, as far as the kernel takes them. `room` is only room.
+    pub fn answer(&mut self, engine: &mut Engine, room: &mut Vec<u8>) {
+        self.send_rest();
+        while !self.gone && self.unsent() == 0 {
+            room.clear();
+            while room.len() < ROOM && self.write_some(engine, room) {}
+            if room.is_empty() {
                 return;
             }
+            self.send_first(room);
         }
     }
 
-    fn write_answer(&mut self, done: &Done, engine: &mut Engine) {
-        let (Stage::Serving(session) | Stage::Leaving(Some(session))) = &self.stage else { return };
+    /// Writes the next answer, or the next piece of it; false when there is none.
+    fn write_some(&mut self, engine: &mut Engine, room: &mut Vec<u8>) -> bool {
+        let (Stage::Serving(session) | Stage::Leaving(Some(session))) = self.stage else { return false };
+        if let Some(sending) = self.sending.take() {
+            self.write_piece(&session, sending, engine, room);
+            return true;
+        }
+        let Some(done) = self.ready.pop_front() else { return false };
         let Wish { export, request, error, .. } = done.wish;
-        let failed = match (error, request.command) {
-            (Some(error), _) => Some(error),
+        match (error, request.command) {
+            (Some((error, because)), _) => reply::error(room, &session, request.cookie, error, because),
             (None, Command::Read) => {
-                let start = self.out.len();
-                let room = reply::begin_read(&mut self.out, session, &request);
-                let failed = engine.read(&done.wish, &mut self.out[room]).err();
-                if failed.is_some() {
-                    self.out.truncate(start);
+                self.write_piece(&session, Sending { done, gone: 0 }, engine, room);
+                return true;
+            }
+            (None, Command::BlockStatus) => reply::block_status(room, &request, engine.extents(export, &request)),
+            (None, _) => reply::done(room, request.cookie),
+        }
+        self.open -= 1;
+        true
+    }
+
+    /// Writes the next piece of a read.
+    fn write_piece(&mut self, session: &Session, mut sending: Sending, engine: &mut Engine, room: &mut Vec<u8>) {
+        let Wish { request, .. } = sending.done.wish;
+        let (offset, left) = (request.offset + u64::from(sending.gone), request.length - sending.gone);
+        let bytes = left.min(PIECE);
+        // in several chunks an error can still be told when some of them are gone
+        let chunks = session.structured && !request.flags.has(CommandFlags::DF);
+        let start = room.len();
+        if chunks {
+            reply::data_head(room, request.cookie, offset, bytes, bytes == left);
+        } else if sending.gone == 0 {
+            reply::read_head(room, session, &request);
+        }
+        let data = room.len();
+        room.resize(data + bytes as usize, 0);
+        match engine.read(&sending.done.wish, offset, &mut room[data..]) {
+            Ok(()) => {
+                sending.gone += bytes;
+                if bytes < left {
+                    self.sending = Some(sending);
+                    return;
                 }
-                failed
             }
-            (None, Command::BlockStatus) => {
-                reply::block_status(&mut self.out, &request, engine.extents(export, &request));
-                None
+            Err((error, because)) => {
+                room.truncate(start);
+                if chunks || sending.gone == 0 {
+                    reply::error(room, session, request.cookie, error, because);
+                } else {
+                    // its head has promised what cannot be had: nothing wrong may follow
+                    self.gone = true;
+                }
             }
-            (None, _) => {
-                reply::done(&mut self.out, request.cookie);
-                None
-            }
-        };
-        if let Some((error, because)) = failed {
-            reply::error(&mut self.out, session, request.cookie, error, because);
+        }
+        self.open -= 1;
+    }
+
+    /// Sends what the kernel did not take before.
+    fn send_rest(&mut self) {
+        if self.unsent() > 0 {
+            self.sent += sent(&self.fd, &self.out[self.sent..], &mut self.gone);
+        }
+        if self.unsent() == 0 {
+            // an idle client keeps no memory
+            (self.out, self.sent) = (Vec::new(), 0);
         }
     }
 
-    fn send(&mut self) {
-        while self.sent < self.out.len() && !self.gone {
-            match send(&self.fd, &self.out[self.sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(bytes) => self.sent += bytes,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(_) => self.gone = true,
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        if self.out.capacity() > 2 * MOST_UNREAD {
-            self.out.shrink_to(KEPT);
+    /// Sends answers, and keeps what the kernel does not take.
+    fn send_first(&mut self, answers: &[u8]) {
+        let bytes = sent(&self.fd, answers, &mut self.gone);
+        if bytes < answers.len() {
+            self.out = answers[bytes..].to_vec();
         }
     }
+}
+
+/// How many bytes the kernel took; `gone` where nobody is there to read them.
+fn sent(fd: &OwnedFd, bytes: &[u8], gone: &mut bool) -> usize {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match send(fd, &bytes[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(taken) => sent += taken,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => break,
+            Err(_) => {
+                *gone = true;
+                break;
+            }
+        }
+    }
+    sent
 }

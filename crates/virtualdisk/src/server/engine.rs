@@ -117,10 +117,10 @@ impl Engine {
         self.content.write(self.exports[usize::from(export)].target, offset, data).map_err(code)
     }
 
-    /// Data of a read that is answered now.
-    pub fn read(&mut self, wish: &Wish, into: &mut [u8]) -> Result<(), Failed> {
+    /// Data of a read that is answered now, or of a part of it from `offset` on.
+    pub fn read(&mut self, wish: &Wish, offset: u64, into: &mut [u8]) -> Result<(), Failed> {
         let target = self.exports[usize::from(wish.export)].target;
-        self.content.read_avoiding(target, wish.request.offset, into, wish.avoid).map_err(code)
+        self.content.read_avoiding(target, offset, into, wish.avoid).map_err(code)
     }
 
     /// A request has come, with all of its data.

@@ -4,10 +4,18 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::ServeError;
+
+/// Clients that may wait to be taken.
+const BACKLOG: i32 = 1024;
+/// Servers that this process has had.
+static SERVERS: AtomicU32 = AtomicU32::new(0);
 
 /// Where clients come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,13 +93,8 @@ impl Listener {
         match place {
             Place::Unix(path) => {
                 clear(path).map_err(wrong)?;
-                // nobody else may connect, not even between `bind` and a later change of the mode
-                let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-                let bound = UnixListener::bind(path);
-                rustix::process::umask(before);
-                let listener = bound.map_err(|e| wrong(e.to_string()))?;
-                listener.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
-                Ok(Listener { fd: listener.into(), place: place.clone(), file: Some(path.clone()) })
+                let fd = private(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
+                Ok(Listener { fd, place: place.clone(), file: Some(path.clone()) })
             }
             Place::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
@@ -102,6 +105,18 @@ impl Listener {
             }
         }
     }
+}
+
+/// A Unix socket that only this user can connect to.
+fn private(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // the file gets the mode that the socket has, so that nobody else can connect at any moment;
+    // the process's mask would be every thread's
+    rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(0o600))?;
+    net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+    net::listen(&fd, BACKLOG)?;
+    Ok(fd)
 }
 
 /// Removes a socket that nobody serves. Anything else in its place stays.
@@ -169,7 +184,10 @@ impl Notice {
     /// # Errors
     /// When the folder cannot be had.
     pub fn put(control: &Path) -> Result<Notice, ServeError> {
-        let path = folder()?.join(format!("disk-{}", std::process::id()));
+        let path = match SERVERS.fetch_add(1, Ordering::Relaxed) {
+            0 => folder()?.join(format!("disk-{}", std::process::id())),
+            another => folder()?.join(format!("disk-{}-{another}", std::process::id())),
+        };
         // left behind by a process of the same number
         let _ = fs::remove_file(&path);
         let control = std::path::absolute(control).unwrap_or_else(|_| control.to_owned());
@@ -209,6 +227,8 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use diskwright_base::Histogram;
+use diskwright_simulator::Ns;
 use diskwright_simulator::run::{Report, Simulation};
 use diskwright_simulator::system::{System, Target};
 use rustix::event::epoll::EventFlags;
@@ -62,6 +63,10 @@ pub struct Server {
     syncs: Option<Syncs>,
     pub(super) clients: Vec<Option<Client>>,
     turns: u32,
+    /// Kept for its memory: answers on their way to the kernel.
+    room: Vec<u8>,
+    /// Kept for its memory: clients that have something to be answered.
+    answered: Vec<u32>,
     givers: Vec<Option<orders::Giver>>,
     /// How long after its moment an answer was given to the kernel, by the wall clock, ns.
     pub(super) late: Histogram,
@@ -128,6 +133,8 @@ impl Server {
             syncs,
             clients: Vec::new(),
             turns: 0,
+            room: Vec::new(),
+            answered: Vec::new(),
             givers: Vec::new(),
             late: Histogram::new(),
             last: None,
@@ -183,9 +190,10 @@ impl Server {
                 next_tick = (next_tick + self.every).max(now);
             }
             let (until, exactly) = self.until(next_tick - now);
-            self.wake.wait(until, exactly, &mut found);
+            let ago = self.wake.wait(until, exactly, &mut found);
+            let came = self.clock.now().saturating_sub(self.clock.virtual_of(ago));
             for (source, flags) in &found {
-                self.serve(*source, *flags, &mut scratch);
+                self.serve(came, *source, *flags, &mut scratch);
             }
         }
         self.pass();
@@ -219,7 +227,7 @@ impl Server {
         }
         let mut done = self.engine.take_done();
         let now = self.clock.now();
-        let mut answered: Vec<u32> = Vec::new();
+        let mut answered = std::mem::take(&mut self.answered);
         for one in done.drain(..) {
             let ClientId { place, turn } = one.wish.client;
             self.late.record(self.clock.wall_of(now.saturating_sub(one.due)).as_nanos() as u64);
@@ -234,17 +242,18 @@ impl Server {
         self.engine.give_back(done);
         answered.sort_unstable();
         answered.dedup();
-        for place in answered {
-            self.attend(place, |client, engine, _, _| client.answer(engine));
+        for place in answered.drain(..) {
+            self.attend(place, |client, engine, _, room, _| client.answer(engine, room));
         }
+        self.answered = answered;
     }
 
     /// Does something with a client, then looks what it wants now.
-    fn attend(&mut self, place: u32, what: impl FnOnce(&mut Client, &mut Engine, &Exports, u64)) {
+    fn attend(&mut self, place: u32, what: impl FnOnce(&mut Client, &mut Engine, &Exports, &mut Vec<u8>, u64)) {
         let Some(slot) = self.clients.get_mut(place as usize) else { return };
         let Some(client) = slot else { return };
         let now = self.clock.now();
-        what(client, &mut self.engine, &self.offer, now);
+        what(client, &mut self.engine, &self.offer, &mut self.room, now);
         client.go_on(now, &mut self.engine, &self.offer);
         if client.is_over() {
             *slot = None;
@@ -257,7 +266,7 @@ impl Server {
         }
     }
 
-    fn serve(&mut self, source: Source, flags: EventFlags, scratch: &mut [u8]) {
+    fn serve(&mut self, came: Ns, source: Source, flags: EventFlags, scratch: &mut [u8]) {
         match source {
             Source::Listener => self.welcome(),
             Source::Control => self.welcome_giver(),
@@ -270,13 +279,13 @@ impl Server {
             }
             Source::Client(place) => {
                 let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
-                self.attend(place, |client, engine, offer, now| match broken {
+                self.attend(place, |client, engine, offer, room, _| match broken {
                     true => client.drop_it(),
                     false => {
                         if flags.contains(EventFlags::IN) {
-                            client.receive(now, scratch, engine, offer);
+                            client.receive(came, scratch, engine, offer);
                         }
-                        client.answer(engine);
+                        client.answer(engine, room);
                     }
                 });
             }
@@ -308,7 +317,7 @@ impl Server {
                 Some(slot) => *slot = Some(client),
                 None => self.clients.push(Some(client)),
             }
-            self.attend(place as u32, |client, engine, _, _| client.answer(engine));
+            self.attend(place as u32, |client, engine, _, room, _| client.answer(engine, room));
         }
     }
 

@@ -51,6 +51,19 @@ const FIRST_MARGIN: Duration = Duration::from_micros(60);
 const LEAST_MARGIN: Duration = Duration::from_micros(20);
 const MOST_MARGIN: Duration = Duration::from_micros(300);
 
+/// A timer that is set to so little before the moment is not set anew.
+const SAME: Duration = Duration::from_micros(5);
+
+/// What asking the kernel takes when it does not put us to sleep, at least.
+const AWAKE: Duration = Duration::from_micros(1);
+
+/// Sockets that are looked after at a time.
+const MOST_EVENTS: usize = 256;
+
+/// By so much the usual lateness follows what is seen, and no higher than this.
+const STEP: Duration = Duration::from_nanos(500);
+const MOST_USUAL: Duration = Duration::from_micros(100);
+
 /// Waits.
 pub struct Wake {
     epoll: OwnedFd,
@@ -58,6 +71,8 @@ pub struct Wake {
     /// When the timer is set to go off.
     set: Option<Instant>,
     margin: Duration,
+    /// How late the kernel usually wakes who sleeps: the middle of what was seen.
+    usual: Duration,
     events: Vec<Event>,
 }
 
@@ -74,7 +89,8 @@ impl Wake {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel("epoll"))?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
-        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, events: Vec::with_capacity(256) };
+        let events = Vec::with_capacity(MOST_EVENTS);
+        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, usual: Duration::ZERO, events };
         wake.watch(&wake.timer, Source::Timer)?;
         Ok(wake)
     }
@@ -94,32 +110,40 @@ impl Wake {
     }
 
     /// Waits up to `until` for something to happen; `exactly` where it is worth staying awake for.
-    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(Source, EventFlags)>) {
+    /// Gives how long ago what was found is likely to have happened: who had to be woken learns late.
+    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(Source, EventFlags)>) -> Duration {
         found.clear();
-        let sleeps = if exactly { until.saturating_sub(self.margin) } else { until };
         let began = Instant::now();
-        if !sleeps.is_zero() {
-            self.set_timer(began + sleeps);
-        }
-        let timeout = if sleeps.is_zero() { Some(&Timespec { tv_sec: 0, tv_nsec: 0 }) } else { None };
+        let sleeps = if exactly { until.saturating_sub(self.margin) } else { until };
+        let timeout = match (sleeps.is_zero(), exactly) {
+            (true, _) => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+            (false, true) if self.set_timer(began, sleeps) => None,
+            // the kernel counts milliseconds here, which is enough
+            (false, _) => Timespec::try_from(sleeps).ok(),
+        };
         self.events.clear();
         // interrupted by a signal, the caller looks whether it is to stop
-        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout);
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
         found.extend(self.events.iter().map(|event| (Source::of(event.data.u64()), event.flags)));
         if let Some(at) = found.iter().position(|(source, _)| *source == Source::Timer) {
             found.swap_remove(at);
             self.timer_fired(exactly);
         }
+        // what was there already was found at once
+        if sleeps.is_zero() { Duration::ZERO } else { began.elapsed().saturating_sub(AWAKE).min(self.usual) }
     }
 
-    fn set_timer(&mut self, at: Instant) {
-        let wait = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+    /// Sets the timer to so long after `now`; false where it cannot be.
+    fn set_timer(&mut self, now: Instant, wait: Duration) -> bool {
+        let at = now + wait;
+        if self.set.is_some_and(|set| set <= at && at - set < SAME) {
+            return true;
+        }
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let setting = Itimerspec { it_interval: zero, it_value: value };
-        if rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_ok() {
-            self.set = Some(at);
-        }
+        self.set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| at);
+        self.set.is_some()
     }
 
     /// Learns how late the kernel wakes.
@@ -128,7 +152,10 @@ impl Wake {
         let _ = rustix::io::read(&self.timer, &mut count);
         let Some(set) = self.set.take() else { return };
         if exactly {
-            let late = set.elapsed().clamp(LEAST_MARGIN, MOST_MARGIN);
+            let late = set.elapsed();
+            self.usual = if late > self.usual { self.usual + STEP } else { self.usual.saturating_sub(STEP) };
+            self.usual = self.usual.min(MOST_USUAL);
+            let late = late.clamp(LEAST_MARGIN, MOST_MARGIN);
             // up at once by a part, down slowly: being late costs more than staying awake
             self.margin = match late > self.margin {
                 true => self.margin + (late - self.margin) / 4,

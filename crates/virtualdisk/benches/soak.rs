@@ -1,0 +1,90 @@
+//! A day of random reads, writes, trims, zeroes, flushes and connection losses,
+//! compressed by the time scale, every byte against a shadow; members fail and
+//! are replaced meanwhile.
+//!
+//!     cargo bench -p diskwright-virtualdisk --bench soak [-- --hours 24 --speed 1000]
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a little only.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+
+#[path = "../tests/served/mod.rs"]
+mod served;
+#[path = "../tests/shadow/mod.rs"]
+mod shadow;
+
+use std::time::Instant;
+
+use diskwright_simulator::array::Level;
+use diskwright_simulator::system::System;
+use diskwright_virtualdisk::server::Order;
+use served::{Running, array, plain, serve};
+use shadow::Load;
+
+/// Blocks of a drive.
+const BLOCKS: u64 = 16_384;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let number = |key: &str, usual: f64| {
+        let text = arguments.iter().skip_while(|a| *a != key).nth(1);
+        text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+    };
+    let tiny = has("--tiny") || !has("--bench");
+    let (hours, speed) = (number("--hours", if tiny { 0.01 } else { 24.0 }), number("--speed", 1000.0));
+    let systems: [(&str, System); 5] = [
+        // each request takes 5 ms, and a drive does one at a time
+        ("a drive", plain(1, BLOCKS, 1, 5_000_000)),
+        ("RAID 1 of 2", array(plain(2, BLOCKS, 1, 5_000_000), Level::Raid1)),
+        ("RAID 5 of 4", array(plain(4, BLOCKS, 1, 5_000_000), Level::Raid5)),
+        ("RAID 6 of 5", array(plain(5, BLOCKS, 1, 5_000_000), Level::Raid6)),
+        ("RAID 10 of 4", array(plain(4, BLOCKS, 1, 5_000_000), Level::Raid10)),
+    ];
+    let each_s = hours * 3600.0 / systems.len() as f64;
+    println!("# {hours} hours at {speed} times the speed, the same part of it for each");
+    for (seed, (name, system)) in (1..).zip(systems) {
+        one(name, system, seed, each_s, speed);
+    }
+}
+
+fn one(name: &str, system: System, seed: u64, lasts_s: f64, speed: f64) {
+    let redundant = !system.arrays.is_empty();
+    let began = Instant::now();
+    let running = serve(system, |options| options.speed = speed);
+    let mut load = Load::new(&running.path, "", seed);
+    let (mut failures, mut virtual_s, mut round) = (0, 0.0, 0);
+    while virtual_s < lasts_s {
+        load.run(500);
+        load.lose_a_connection();
+        round += 1;
+        if redundant && round % 4 == 0 {
+            failures += u32::from(change(&running, round));
+        }
+        virtual_s = running.order(&Order::Status).expect("a status")["virtual_s"].as_f64().unwrap_or(f64::NAN);
+    }
+    load.settle();
+    load.verify();
+    println!(
+        "{name:14} {virtual_s:8.0} s, {:5.0} by the clock: {:?}, {failures} failures of members",
+        began.elapsed().as_secs_f64(),
+        load.tally
+    );
+}
+
+/// A member fails when all are well; a failed one is replaced. True where one failed.
+fn change(running: &Running, round: usize) -> bool {
+    let status = running.order(&Order::Status).expect("a status");
+    let members = status["arrays"][0]["members"].as_array().expect("members");
+    let of = |state: &str| members.iter().find(|member| member["state"] == state);
+    let name = |member: &serde_json::Value| member["drive"].as_str().expect("a drive").to_owned();
+    if of("rebuilding").is_some() {
+        return false;
+    }
+    if let Some(failed) = of("failed") {
+        running.order(&Order::Replace { member: name(failed) }).expect("replaced");
+        return false;
+    }
+    running.order(&Order::Fail { member: name(&members[round % members.len()]) }).expect("failed");
+    true
+}

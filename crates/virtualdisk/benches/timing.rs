@@ -1,0 +1,274 @@
+//! How exactly answers come when the model says, as a client at the socket sees it.
+//!
+//!     cargo bench -p diskwright-virtualdisk --bench timing [-- --seconds 10]
+//!     chrt -f 50 cargo bench ...          before all ordinary processes
+//!
+//! The models' answers are known: a device that always takes the same time and
+//! has a server for each request. A model that costs nothing shows what the way
+//! there and back takes, the client's own waking up with it; a client that never
+//! sleeps (`awake`) shows how much of that is the client's. Reads of 4 KB; the
+//! server has processor 0 for itself, the client 1, where there are two.
+//!
+//! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
+//! that it works; then the numbers mean nothing.
+
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
+#![allow(clippy::disallowed_methods, reason = "nothing is to be told meanwhile")]
+
+#[path = "../tests/served/mod.rs"]
+mod served;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use diskwright_simulator::device::Device;
+use diskwright_simulator::diskspecs;
+use diskwright_simulator::drive::Model;
+use diskwright_simulator::run::Report;
+use diskwright_simulator::system::{Drives, System};
+use diskwright_virtualdisk::nbd::client::Wishes;
+use diskwright_virtualdisk::nbd::request::Request;
+use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+use diskwright_virtualdisk::server::Order;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use served::{Running, plain, serve_as};
+
+const US: f64 = 1e3;
+const BYTES: usize = 4096;
+/// Of an answer: its head and the data.
+const ANSWER: usize = 16 + BYTES;
+const DISK: u64 = 1 << 30;
+
+/// Who is awake all the time is stopped by the kernel where it goes before other programs.
+const STINT: Duration = Duration::from_millis(700);
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// When requests are sent.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// So many a second, whatever has been answered.
+    Open(f64),
+    /// So many are always under way.
+    Closed(usize),
+}
+
+/// How a client waits.
+#[derive(Clone, Copy, PartialEq)]
+enum Waits {
+    Asleep,
+    Awake,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
+    let tiny = has("--tiny") || !has("--bench");
+    let seconds = arguments.iter().skip_while(|a| *a != "--seconds").nth(1).and_then(|text| text.parse().ok());
+    let lasts = Duration::from_secs_f64(if tiny { 0.02 } else { seconds.unwrap_or(5.0) });
+    println!("# us; error: what the client saw less what the model says; {lasts:?} each");
+    println!(
+        "# {:44} {:6} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "", "client", "requests", "model", "mean", "p50", "p99", "p99.9", "max"
+    );
+    pin(1);
+    // as the server does for itself; not to wait for other programs is no matter of either
+    let _ = rustix::process::setpriority_process(None, -15);
+    for waits in [Waits::Asleep, Waits::Awake] {
+        known(0, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        known(500, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        known(8000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1), Pace::Closed(8), Pace::Closed(64)]);
+        known(64_000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(64)]);
+        mechanical(waits, lasts * 2);
+    }
+}
+
+/// This thread to a processor, if there is one of that number.
+fn pin(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    // with fewer processors it stays where it may be
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Devices that always take `service` us.
+fn known(service: u64, waits: Waits, lasts: Duration, paces: &[Pace]) {
+    let running = serve_as(plain(1, DISK / 512, 256, service * 1000), |_| {}, || pin(0), |_| {});
+    for pace in paces {
+        let name = match pace {
+            Pace::Open(rate) => format!("{service} us, open, {rate} a second"),
+            Pace::Closed(depth) => format!("{service} us, {depth} outstanding"),
+        };
+        let responses = measure(&running, *pace, waits, lasts);
+        let errors = responses.iter().map(|ns| *ns as f64 / US - service as f64).collect();
+        line(&name, waits, service as f64, errors);
+    }
+    late(&running);
+}
+
+/// A real drive: means are compared, as the client does not learn what the model says of each request.
+fn mechanical(waits: Waits, lasts: Duration) {
+    let name = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/drives/disk7200.diskspecs");
+    let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
+    let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let drive = diskspecs::read(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
+    for depth in [1, 8] {
+        let mut system = System::new("a drive");
+        system.drives.push(Drives::new("disk", 1, Device::Mechanical(Arc::clone(&model))));
+        let sums = Arc::new(Mutex::new((0.0, 0_u64)));
+        let into = Arc::clone(&sums);
+        let tick = move |report: &Report| {
+            let mut sums = into.lock().expect("nobody panics");
+            for component in &report.components {
+                sums.0 += component.counts.read_ns as f64;
+                sums.1 += component.counts.reads;
+            }
+        };
+        let running = serve_as(system, |_| {}, || pin(0), tick);
+        let responses = measure(&running, Pace::Closed(depth), waits, lasts);
+        running.end().expect("served");
+        let (sum, requests) = *sums.lock().expect("nobody panics");
+        let model = sum / requests.max(1) as f64 / US;
+        let seen = responses.iter().map(|ns| *ns as f64 / US).sum::<f64>() / responses.len().max(1) as f64;
+        println!(
+            "{:46} {} {:9} {model:9.1}  {:8.1}",
+            format!("7200 rpm, {depth} outstanding"),
+            waits.name(),
+            responses.len(),
+            seen - model
+        );
+    }
+}
+
+impl Waits {
+    fn name(self) -> &'static str {
+        if self == Waits::Asleep { "asleep" } else { "awake " }
+    }
+}
+
+fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
+    errors.sort_by(f64::total_cmp);
+    let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    println!(
+        "{name:46} {} {:9} {model:9.1}  {mean:8.1} {:8.1} {:8.1} {:8.1} {:8.1}",
+        waits.name(),
+        errors.len(),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(1.0)
+    );
+}
+
+/// What the server itself says of its lateness.
+fn late(running: &Running) {
+    let status = running.order(&Order::Status).expect("a status");
+    let of = |key: &str| status["late_s"][key].as_f64().unwrap_or(f64::NAN) * 1e6;
+    println!("    given to the kernel late by: mean {:.1}, 99 % {:.1}, most {:.1}", of("mean"), of("p99"), of("max"));
+}
+
+/// Responses in ns, as they came.
+fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<u64> {
+    let client = running.open("", Wishes { structured: false, block_status: false });
+    let mut meter = Meter {
+        stream: client.stream().try_clone().expect("a second handle"),
+        input: vec![0; 256 << 10],
+        filled: 0,
+        sent: Vec::new(),
+        came: Vec::new(),
+    };
+    meter.stream.set_nonblocking(true).expect("nonblocking");
+    let begin = Instant::now();
+    while begin.elapsed() < lasts {
+        meter.run(pace, waits, lasts.min(STINT));
+        if waits == Waits::Awake && lasts > STINT {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    meter.came
+}
+
+struct Meter {
+    stream: UnixStream,
+    input: Vec<u8>,
+    filled: usize,
+    /// By cookie.
+    sent: Vec<Instant>,
+    came: Vec<u64>,
+}
+
+impl Meter {
+    fn run(&mut self, pace: Pace, waits: Waits, lasts: Duration) {
+        let begin = Instant::now();
+        let end = begin + lasts;
+        let mut next = begin;
+        if let Pace::Closed(depth) = pace {
+            (0..depth).for_each(|_| self.send());
+        }
+        loop {
+            let now = Instant::now();
+            let over = now >= end;
+            if over && self.came.len() == self.sent.len() {
+                return;
+            }
+            let mut wait = Duration::from_millis(100);
+            if let Pace::Open(rate) = pace
+                && !over
+            {
+                while next <= now {
+                    self.send();
+                    // uneven, so that answers do not always come where the next is sent
+                    let uneven = 0.5 + self.sent.len().wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX);
+                    next += Duration::from_secs_f64(uneven / rate);
+                }
+                wait = next.saturating_duration_since(Instant::now());
+            }
+            if waits == Waits::Asleep {
+                self.sleep(wait);
+            }
+            let answered = self.receive();
+            if matches!(pace, Pace::Closed(_)) && !over {
+                (0..answered).for_each(|_| self.send());
+            }
+        }
+    }
+
+    fn sleep(&self, most: Duration) {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
+        // interrupted or not, it is looked
+        let _ = poll(&mut fds, Some(&most));
+    }
+
+    fn send(&mut self) {
+        let cookie = self.sent.len() as u64;
+        let offset = cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK / BYTES as u64) * BYTES as u64;
+        let request = Request { flags: CommandFlags(0), command: Command::Read, cookie, offset, length: BYTES as u32 };
+        self.sent.push(Instant::now());
+        self.stream.write_all(&request.head()).expect("room for a request");
+    }
+
+    /// How many were answered.
+    fn receive(&mut self) -> usize {
+        match self.stream.read(&mut self.input[self.filled..]) {
+            Ok(0) => panic!("the server went away"),
+            Ok(bytes) => self.filled += bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return 0,
+            Err(error) => panic!("{error}"),
+        }
+        let now = Instant::now();
+        let answers = self.filled / ANSWER;
+        for answer in self.input[..self.filled].chunks_exact(ANSWER) {
+            let head: [u8; 8] = answer[8..16].try_into().expect("eight bytes");
+            assert_eq!(answer[4..8], [0; 4], "no error");
+            self.came.push((now - self.sent[u64::from_be_bytes(head) as usize]).as_nanos() as u64);
+        }
+        self.input.copy_within(answers * ANSWER..self.filled, 0);
+        self.filled -= answers * ANSWER;
+        answers
+    }
+}

@@ -1,0 +1,279 @@
+//! Clients that do not behave, at the socket of a real server: who behaves is
+//! served all the same, memory stays bounded, and nobody is told wrong data.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for the server to notice")]
+
+mod served;
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use diskwright_virtualdisk::content::Backing;
+use diskwright_virtualdisk::nbd::client::{Ask, ClientError, Wishes};
+use diskwright_virtualdisk::nbd::request::Request;
+use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags, ErrorCode, IHAVEOPT, REQUEST_MAGIC};
+use diskwright_virtualdisk::server::Order;
+use served::{Running, plain, serve};
+
+const NONE: CommandFlags = CommandFlags(0);
+const SIMPLE: Wishes = Wishes { structured: false, block_status: false };
+const MIB: u64 = 1 << 20;
+
+fn quick() -> Running {
+    serve(plain(1, 256 * MIB / 512, 64, 0), |_| {})
+}
+
+/// Everybody else is served.
+fn serves(running: &Running) {
+    let mut client = running.connect();
+    client.write(8192, &[7; 4096], NONE).expect("written");
+    let mut back = [0; 4096];
+    client.read(8192, &mut back).expect("read");
+    assert_eq!(back, [7; 4096]);
+}
+
+fn head(command: Command, offset: u64, length: u32) -> Request {
+    Request { flags: NONE, command, cookie: 1, offset, length }
+}
+
+/// The server closes, after whatever it says.
+fn is_closed(mut stream: &UnixStream) -> bool {
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn what_is_no_nbd_is_closed() {
+    let running = quick();
+    let mut flags_nobody_offered = vec![0xff; 4];
+    flags_nobody_offered.extend(IHAVEOPT.to_be_bytes());
+    let greetings: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n\r\nmore and more of it", &[0; 4096], &flags_nobody_offered];
+    for greeting in greetings {
+        let mut stream = running.stream();
+        stream.write_all(greeting).expect("sent");
+        assert!(is_closed(&stream), "{greeting:x?}");
+    }
+    // once an export is open
+    for bytes in [[0; 28], [0xff; 28]] {
+        let client = running.open("", SIMPLE);
+        client.stream().write_all(&bytes).expect("sent");
+        assert!(is_closed(client.stream()));
+    }
+    let mut old = head(Command::Read, 0, 512).head();
+    old[..4].copy_from_slice(&(REQUEST_MAGIC + 1).to_be_bytes());
+    let client = running.open("", SIMPLE);
+    client.stream().write_all(&old).expect("sent");
+    assert!(is_closed(client.stream()));
+    serves(&running);
+}
+
+#[test]
+fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
+    let running = quick();
+    let mut client = running.connect();
+    let end = 256 * MIB;
+    let cases = [
+        (Command::Read, end, 1),
+        (Command::Read, end - 1, 2),
+        (Command::Read, u64::MAX, 512),
+        (Command::Read, u64::MAX - 511, 512),
+        (Command::Trim, end - 512, 1024),
+        (Command::WriteZeroes, u64::MAX - 100, u32::MAX),
+        (Command::Read, 0, (64 << 20) - 512),
+        (Command::Resize, 0, 4096),
+        (Command::Unknown(99), 0, 4096),
+        (Command::Read, 0, 0),
+    ];
+    for (command, offset, length) in cases {
+        let failed = client.once(Ask::Other { command, offset, length }, NONE).expect_err("refused");
+        assert!(matches!(failed, ClientError::Failed { .. }), "{command:?} {offset} {length}: {failed}");
+    }
+    let refused = client.write(end, &[1; 4096], NONE).expect_err("beyond the end");
+    assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{refused}");
+    // a write that is too large is read and forgotten, one that nobody would send ends the connection
+    let refused = client.write(0, &vec![1; (32 << 20) + 1], NONE).expect_err("too large");
+    assert!(matches!(refused, ClientError::Failed { .. }), "{refused}");
+    let mut first = [9; 512];
+    client.read(0, &mut first).expect("the connection goes on");
+    assert_eq!(first, [0; 512]);
+    client.stream().write_all(&head(Command::Write, 0, u32::MAX).head()).expect("sent");
+    assert!(is_closed(client.stream()));
+    serves(&running);
+}
+
+#[test]
+fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
+    let running = quick();
+    let silent: Vec<UnixStream> = (0..100).map(|_| running.stream()).collect();
+    let half_heads: Vec<_> = (0..100)
+        .map(|_| {
+            let client = running.open("", SIMPLE);
+            client.stream().write_all(&head(Command::Read, 0, 512).head()[..13]).expect("sent");
+            client
+        })
+        .collect();
+    let half_writes: Vec<_> = (0..100)
+        .map(|_| {
+            let client = running.open("", SIMPLE);
+            client.stream().write_all(&head(Command::Write, MIB, 8192).head()).expect("sent");
+            client.stream().write_all(&[1; 1000]).expect("sent");
+            client
+        })
+        .collect();
+    serves(&running);
+    // a length that lies: what comes is data, however much it looks like a request
+    let mut client = running.open("", SIMPLE);
+    client.stream().write_all(&head(Command::Write, 2 * MIB, 4096).head()).expect("sent");
+    let mut data = head(Command::Trim, 0, 1 << 20).head().to_vec();
+    data.resize(4096, 0x55);
+    client.stream().write_all(&data).expect("sent");
+    let mut answer = [0; 16];
+    client.stream().read_exact(&mut answer).expect("answered");
+    assert_eq!(answer[4..8], [0; 4]);
+    let mut back = vec![0; 4096];
+    client.read(2 * MIB, &mut back).expect("read");
+    assert!(back == data);
+    drop((silent, half_heads, half_writes));
+    serves(&running);
+}
+
+#[test]
+fn a_large_read_comes_piece_by_piece_and_whole() {
+    let running = quick();
+    for wishes in [SIMPLE, Wishes::default()] {
+        let mut client = running.open("", wishes);
+        let data: Vec<u8> = (0..20 * MIB).map(|at| ((at / 5) ^ (at >> 13)) as u8).collect();
+        client.write(12345, &data, NONE).expect("written");
+        let mut back = vec![0; data.len()];
+        client.read(12345, &mut back).expect("read");
+        assert!(back == data);
+        let asks = [CommandFlags::DF, NONE];
+        for flags in asks.into_iter().filter(|flags| *flags == NONE || wishes.structured) {
+            let ask = Ask::Read { offset: 12345, length: data.len() as u32 };
+            assert!(client.once(ask, flags).expect("read").data == data);
+        }
+    }
+}
+
+#[test]
+fn more_clients_than_there_is_room_for_are_closed() {
+    let running = quick();
+    let held: Vec<_> = (0..2000).map_while(|_| UnixStream::connect(&running.path).ok()).collect();
+    if held.len() < 2000 {
+        eprintln!("skipped: {} files are too few here", held.len());
+        return;
+    }
+    let one_more = running.stream();
+    let ended = is_closed(&one_more) || held.iter().take(5).any(is_closed);
+    assert!(ended);
+    drop(held);
+    std::thread::sleep(Duration::from_millis(300));
+    serves(&running);
+}
+
+#[test]
+fn a_full_backing_disk_is_told_and_nothing_else_is_lost() {
+    let room = 64 * 4096 + (1 << 20);
+    let running = serve(plain(1, 256 * MIB / 512, 64, 0), |options| {
+        options.backing = Backing::Memory { most_bytes: Some(room) };
+    });
+    let mut client = running.connect();
+    let mut written = Vec::new();
+    let mut refused = 0;
+    for at in 0..1000_u64 {
+        match client.write(at * 4096, &[at as u8 | 1; 4096], NONE) {
+            Ok(()) => written.push(at),
+            Err(ClientError::Failed { error: ErrorCode::Nospc, .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(written.len() > 64 && refused > 100, "{} written, {refused} refused", written.len());
+    let mut back = [0; 4096];
+    for at in 0..1000 {
+        client.read(at * 4096, &mut back).expect("read");
+        let is = if written.contains(&at) { at as u8 | 1 } else { 0 };
+        assert_eq!(back, [is; 4096], "{at}");
+    }
+    client.trim(0, 32 * 4096).expect("trimmed");
+    client.write(900 * 4096, &[3; 4096], NONE).expect("there is room again");
+}
+
+#[test]
+fn who_goes_with_requests_under_way_is_forgotten() {
+    // 50 ms each
+    let running = serve(plain(1, 256 * MIB / 512, 4, 50_000_000), |_| {});
+    for round in 0..20 {
+        let mut client = running.connect();
+        for at in 0..40 {
+            client.send(Ask::Write { offset: at * 4096, data: &[round; 4096] }, NONE).expect("queued");
+        }
+        client.push().expect("sent");
+    }
+    // 800 requests at 80 a second: those of the dead are still done, by the model, and answered to nobody
+    let mut client = running.connect();
+    let status = running.order(&Order::Status).expect("a status");
+    assert!(status["under_way"].as_u64().expect("a number") > 100, "{status}");
+    assert_eq!(status["exports"][0]["clients"], 1, "{status}");
+    client.send(Ask::Read { offset: 0, length: 4096 }, NONE).expect("sent");
+    assert_eq!(client.receive().expect("its turn comes").data, [19; 4096]);
+}
+
+#[test]
+fn a_client_that_only_ends_its_sending_gets_its_answers() {
+    let running = serve(plain(1, 256 * MIB / 512, 64, 5_000_000), |_| {});
+    let mut client = running.connect();
+    for at in 0..40 {
+        client.send(Ask::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+    }
+    client.push().expect("sent");
+    client.stream().shutdown(std::net::Shutdown::Write).expect("half closed");
+    for _ in 0..40 {
+        assert_eq!(client.receive().expect("answered").error, None);
+    }
+    assert!(matches!(client.receive(), Err(ClientError::Closed(_))));
+}
+
+#[test]
+fn the_server_ends_in_the_middle() {
+    let running = serve(plain(1, 256 * MIB / 512, 64, 500_000_000), |_| {});
+    let mut client = running.connect();
+    client.send(Ask::Read { offset: 0, length: 4096 }, NONE).expect("queued");
+    client.push().expect("sent");
+    let path = running.path.clone();
+    running.end().expect("it ends in order");
+    assert!(client.receive().is_err(), "nobody answers");
+    assert!(!path.exists(), "its socket goes with it");
+}
+
+#[test]
+fn sockets_are_this_users_alone() {
+    let running = quick();
+    for path in [&running.path, &running.control] {
+        let mode = std::fs::metadata(path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn orders_that_are_none_are_answered_or_closed() {
+    let running = quick();
+    let lines: [&[u8]; 5] = [b"{}\n", b"\xff\xfe\n", b"[1,2\n", b"{\"do\":\"fail\",\"member\":\"nobody\"}\n", b"\n"];
+    for line in lines {
+        let mut stream = UnixStream::connect(&running.control).expect("served");
+        stream.set_read_timeout(Some(served::PATIENCE)).expect("a timeout");
+        stream.write_all(line).expect("sent");
+        let mut answer = [0; 4096];
+        let bytes = stream.read(&mut answer).expect("answered");
+        assert!(String::from_utf8_lossy(&answer[..bytes]).contains("error"), "{line:x?}");
+    }
+    // without an end
+    let mut stream = UnixStream::connect(&running.control).expect("served");
+    stream.set_write_timeout(Some(served::PATIENCE)).expect("a timeout");
+    let _ = stream.write_all(&vec![b'['; 4 << 20]);
+    serves(&running);
+}

@@ -1,0 +1,88 @@
+//! What clients cost in memory: of those that read no answers, and of a thousand.
+//! In a program of its own, as it looks at what the whole program takes.
+
+mod served;
+
+use std::io::Write;
+
+use diskwright_virtualdisk::nbd::client::{Ask, Wishes};
+use diskwright_virtualdisk::nbd::request::Request;
+use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+use diskwright_virtualdisk::server::Order;
+use served::{Running, plain, serve};
+
+const NONE: CommandFlags = CommandFlags(0);
+const SIMPLE: Wishes = Wishes { structured: false, block_status: false };
+
+fn quick() -> Running {
+    serve(plain(1, 1 << 19, 64, 0), |_| {})
+}
+
+fn serves(running: &Running) {
+    running.connect().write(8192, &[7; 4096], NONE).expect("written");
+}
+
+/// Resident memory of this process, which is the server's too.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
+}
+
+/// One after the other.
+#[test]
+fn clients_cost_little_memory() {
+    who_does_not_read_costs_little_memory();
+    a_thousand_clients_are_served();
+}
+
+fn who_does_not_read_costs_little_memory() {
+    let running = quick();
+    serves(&running);
+    let before = resident();
+    // each asks for up to 4096 times 32 MiB and reads nothing
+    let greedy: Vec<_> = (0..50)
+        .map(|_| {
+            let client = running.open("", SIMPLE);
+            client.stream().set_nonblocking(true).expect("nonblocking");
+            let request =
+                Request { flags: NONE, command: Command::Read, cookie: 1, offset: 0, length: 32 << 20 }.head();
+            let asked = (0..10_000).take_while(|_| client.stream().write(&request).is_ok_and(|n| n == 28)).count();
+            assert!(asked >= 100, "{asked}");
+            client
+        })
+        .collect();
+    for _ in 0..10 {
+        serves(&running);
+    }
+    let grown = resident().saturating_sub(before) >> 20;
+    assert!(grown < 150, "{grown} MiB for {} clients", greedy.len());
+    drop(greedy);
+    serves(&running);
+}
+
+fn a_thousand_clients_are_served() {
+    let running = quick();
+    let mut clients: Vec<_> = (0..1000).map(|_| running.open("", SIMPLE)).collect();
+    let before = resident();
+    for _ in 0..3 {
+        for (at, client) in (0..).zip(&mut clients) {
+            client.send(Ask::Write { offset: at * 4096, data: &[at as u8; 4096] }, NONE).expect("queued");
+            client.send(Ask::Read { offset: at * 4096, length: 4096 }, NONE).expect("queued");
+            client.push().expect("sent");
+        }
+        for client in &mut clients {
+            assert_eq!(client.receive().expect("written").error, None);
+            assert_eq!(client.receive().expect("read").error, None);
+        }
+    }
+    for (at, client) in (0..).zip(&mut clients) {
+        let mut back = [0; 4096];
+        client.read(at * 4096, &mut back).expect("read");
+        assert_eq!(back, [at as u8; 4096]);
+    }
+    // their own buffers of 256 KiB are the greater part
+    let each = resident().saturating_sub(before) / 1000;
+    assert!(each < 600 << 10, "{each} bytes for a client");
+    let status = running.order(&Order::Status).expect("a status");
+    assert_eq!(status["exports"][0]["clients"], 1000);
+}

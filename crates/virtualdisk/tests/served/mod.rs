@@ -1,0 +1,142 @@
+//! A real server in a thread, for tests and benchmarks.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use diskwright_simulator::array::Level;
+use diskwright_simulator::device::{Device, PlainSpec};
+use diskwright_simulator::run::Report;
+use diskwright_simulator::spread::Spread;
+use diskwright_simulator::system::{Drives, Set, System};
+use diskwright_virtualdisk::content::Backing;
+use diskwright_virtualdisk::nbd::client::{Client, Wishes};
+use diskwright_virtualdisk::server::{Options, Order, Place, ServeError, Server, give};
+use tempfile::TempDir;
+
+/// Answers are not waited for any longer.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that stops when it is dropped.
+pub struct Running {
+    pub path: PathBuf,
+    pub control: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+    pub folder: TempDir,
+}
+
+/// What most tests want: memory, time as it is.
+pub fn options(place: Place) -> Options {
+    Options {
+        place,
+        bytes: None,
+        backing: Backing::Memory { most_bytes: None },
+        speed: 1.0,
+        every: Duration::from_millis(200),
+        workloads: false,
+    }
+}
+
+/// Serves `system` on a Unix socket. `prepare` runs in the server's thread before anything else.
+pub fn serve(system: System, change: impl FnOnce(&mut Options)) -> Running {
+    serve_as(system, change, || {}, |_| {})
+}
+
+/// The same, with something done first in the server's thread, and something with each sample.
+pub fn serve_as(
+    system: System,
+    change: impl FnOnce(&mut Options),
+    prepare: impl FnOnce() + Send + 'static,
+    mut tick: impl FnMut(&Report) + Send + 'static,
+) -> Running {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk.sock");
+    let mut options = options(Place::Unix(path.clone()));
+    change(&mut options);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (tell, told) = channel();
+    let until = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        prepare();
+        let mut server = Server::new(system, &options)?;
+        let control = server.control().path().map(PathBuf::from);
+        tell.send(control).expect("somebody waits");
+        server.run(&until, None, &mut |report| {
+            tick(report);
+            Ok(())
+        })
+    });
+    let control = match told.recv() {
+        Ok(control) => control.expect("a file"),
+        Err(_) => panic!("{:?}", thread.join().expect("no panic").err()),
+    };
+    Running { path, control, stop, thread: Some(thread), folder }
+}
+
+impl Running {
+    pub fn stream(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).expect("served");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+    }
+
+    pub fn connect(&self) -> Client<UnixStream> {
+        self.open("", Wishes::default())
+    }
+
+    pub fn open(&self, export: &str, wishes: Wishes) -> Client<UnixStream> {
+        Client::start(self.stream(), export, wishes).expect("a handshake")
+    }
+
+    pub fn order(&self, order: &Order) -> Result<serde_json::Value, ServeError> {
+        give(&self.control, order)
+    }
+
+    /// Stops, and what the server said.
+    pub fn end(mut self) -> Result<(), ServeError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map_or(Ok(()), |thread| thread.join().expect("the server does not panic"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            // one panic is enough
+            if !std::thread::panicking() {
+                ended.expect("the server does not panic").expect("it serves to its end");
+            }
+        }
+    }
+}
+
+/// Drives of `blocks` that take `service` ns for each of up to `servers` requests at a time.
+pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
+    let spec = PlainSpec {
+        name: "plain".into(),
+        blocks,
+        servers,
+        service: Spread::Constant(service),
+        bytes_per_s: f64::INFINITY,
+    };
+    let mut system = System::new("plain");
+    system.drives.push(Drives::new("disk", count, Device::Plain(spec.into())));
+    system
+}
+
+/// All drives of a system in an array `data`.
+pub fn array(mut system: System, level: Level) -> System {
+    let members = (0..system.drive_count()).collect();
+    system.arrays.push(Set::new("data", level, members));
+    system
+}

@@ -1,0 +1,342 @@
+//! A load of random requests over several connections, and a shadow that knows
+//! what may lie on the disk.
+//!
+//! The disk is cells of 256 bytes. Each has the writes that it may hold: one when
+//! all is quiet; before a write is answered the old and the new; of a write whose
+//! connection broke it is never known. Writes of which more than one was under
+//! way at a time may have been done in any order. A cell may hold a part of one and
+//! a part of another then.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use diskwright_base::Dice;
+use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes};
+use diskwright_virtualdisk::nbd::request::Request;
+use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
+
+use super::served::PATIENCE;
+
+pub const CELL: u64 = 256;
+const NONE: CommandFlags = CommandFlags(0);
+const CONNECTIONS: usize = 3;
+const DEPTH: usize = 16;
+
+/// A write; 0 is zeroes.
+type Stamp = u64;
+
+/// What a cell may hold.
+#[derive(Clone, Default)]
+struct Cell {
+    /// From before the writes that are under way.
+    settled: Vec<Stamp>,
+    /// Since some write has been under way all the time.
+    fresh: Vec<Stamp>,
+    under_way: u32,
+    /// One of them was answered.
+    answered: bool,
+}
+
+impl Cell {
+    fn may(&self) -> Vec<Stamp> {
+        self.settled.iter().chain(&self.fresh).copied().collect()
+    }
+
+    fn end_write(&mut self, answered: bool) {
+        self.under_way -= 1;
+        self.answered |= answered;
+        if self.under_way == 0 {
+            if std::mem::take(&mut self.answered) {
+                self.settled.clear();
+            }
+            self.settled.append(&mut self.fresh);
+        }
+    }
+}
+
+struct Flight {
+    command: Command,
+    cells: std::ops::Range<u64>,
+    stamp: Stamp,
+    /// Of a read: what each cell may hold.
+    may: Vec<Vec<Stamp>>,
+}
+
+struct Connection {
+    client: Client<UnixStream>,
+    flights: HashMap<u64, Flight>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub reads: u64,
+    pub writes: u64,
+    pub zeroes: u64,
+    pub trims: u64,
+    pub flushes: u64,
+    pub losses: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+pub struct Load {
+    path: PathBuf,
+    export: String,
+    cells: Vec<Cell>,
+    connections: Vec<Connection>,
+    dice: Dice,
+    stamps: Stamp,
+    pub tally: Tally,
+}
+
+/// A byte of what a write left in a cell.
+fn byte(stamp: Stamp, cell: u64, at: usize) -> u8 {
+    if stamp == 0 {
+        return 0;
+    }
+    let mixed = (stamp ^ (cell << 20) ^ ((at as u64 / 8) << 52)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ (mixed >> 29)).to_le_bytes()[at % 8]
+}
+
+fn data(stamp: Stamp, cells: &std::ops::Range<u64>) -> Vec<u8> {
+    cells.clone().flat_map(|cell| (0..CELL as usize).map(move |at| byte(stamp, cell, at))).collect()
+}
+
+/// Whether every byte is of a write that may be there.
+fn agrees(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
+    let of = |at: usize| may.iter().any(|stamp| byte(*stamp, cell, at) == found[at]);
+    (0..found.len()).all(of)
+}
+
+fn connect(path: &Path, export: &str) -> Client<UnixStream> {
+    let stream = UnixStream::connect(path).expect("served");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    Client::start(stream, export, Wishes::default()).expect("a handshake")
+}
+
+impl Load {
+    /// On an export that holds zeroes.
+    pub fn new(path: &Path, export: &str, seed: u64) -> Load {
+        let mut load = Load {
+            path: path.to_owned(),
+            export: export.to_owned(),
+            cells: Vec::new(),
+            connections: Vec::new(),
+            dice: Dice::new(seed, 0),
+            stamps: 0,
+            tally: Tally::default(),
+        };
+        load.fill_connections();
+        let bytes = load.connections[0].client.about().bytes;
+        load.cells = vec![Cell { settled: vec![0], ..Cell::default() }; (bytes / CELL) as usize];
+        load
+    }
+
+    fn fill_connections(&mut self) {
+        while self.connections.len() < CONNECTIONS {
+            let client = connect(&self.path, &self.export);
+            self.connections.push(Connection { client, flights: HashMap::new() });
+        }
+    }
+
+    /// The same disk is served elsewhere now.
+    pub fn move_to(&mut self, path: &Path) {
+        self.forget_connections();
+        self.path = path.to_owned();
+        self.fill_connections();
+    }
+
+    pub fn forget_connections(&mut self) {
+        while !self.connections.is_empty() {
+            self.lose(0);
+        }
+    }
+
+    /// So many requests; the last of them stay under way.
+    pub fn run(&mut self, requests: usize) {
+        for _ in 0..requests {
+            let at = self.below(CONNECTIONS as u64) as usize;
+            while self.connections[at].flights.len() >= DEPTH {
+                self.receive(at);
+            }
+            self.send(at);
+        }
+    }
+
+    /// Everything is answered.
+    pub fn settle(&mut self) {
+        for at in 0..self.connections.len() {
+            while !self.connections[at].flights.is_empty() {
+                self.receive(at);
+            }
+        }
+    }
+
+    /// Reads all of it.
+    pub fn verify(&mut self) {
+        self.settle();
+        let step = 1024;
+        for first in (0..self.cells.len() as u64).step_by(step) {
+            let end = (first + step as u64).min(self.cells.len() as u64);
+            self.ask(0, Command::Read, first..end, NONE);
+            self.receive(0);
+        }
+    }
+
+    /// One connection ends in the middle of whatever is under way, and comes again.
+    pub fn lose_a_connection(&mut self) {
+        let at = self.below(CONNECTIONS as u64) as usize;
+        // half of them in the middle of a write
+        if self.below(2) == 0 {
+            let cells = self.somewhere();
+            self.stamps += 1;
+            self.begin_write(&cells, self.stamps);
+            let data = data(self.stamps, &cells);
+            let request = Request {
+                flags: NONE,
+                command: Command::Write,
+                cookie: u64::MAX,
+                offset: cells.start * CELL,
+                length: data.len() as u32,
+            };
+            let part = self.below(data.len() as u64) as usize;
+            let connection = &mut self.connections[at];
+            connection.client.push().expect("sent");
+            let mut stream = connection.client.stream();
+            stream.write_all(&request.head()).and_then(|()| stream.write_all(&data[..part])).expect("sent");
+            let flight = Flight { command: Command::Write, cells, stamp: self.stamps, may: Vec::new() };
+            connection.flights.insert(u64::MAX, flight);
+        }
+        self.lose(at);
+        self.fill_connections();
+    }
+
+    fn lose(&mut self, at: usize) {
+        let Connection { client, flights } = self.connections.swap_remove(at);
+        drop(client);
+        for flight in flights.into_values().filter(|flight| flight.command != Command::Read) {
+            self.end_write(&flight, false);
+        }
+        self.tally.losses += 1;
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.dice.below(most)
+    }
+
+    fn somewhere(&mut self) -> std::ops::Range<u64> {
+        let longest = match self.below(20) {
+            0 => 1024,
+            1..5 => 128,
+            _ => 20,
+        };
+        let all = self.cells.len() as u64;
+        let length = (1 + self.below(longest)).min(all);
+        let first = self.below(all - length + 1);
+        first..first + length
+    }
+
+    fn send(&mut self, at: usize) {
+        let cells = self.somewhere();
+        let fua = if self.below(10) == 0 { CommandFlags::FUA } else { NONE };
+        match self.below(100) {
+            0..45 => self.ask(at, Command::Read, cells, NONE),
+            45..80 => self.ask(at, Command::Write, cells, fua),
+            80..87 => self.ask(at, Command::Trim, cells, fua),
+            87..91 => self.ask(at, Command::WriteZeroes, cells, fua),
+            91..95 => self.ask(at, Command::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
+            _ => self.ask(at, Command::Flush, 0..0, NONE),
+        }
+    }
+
+    fn ask(&mut self, at: usize, command: Command, cells: std::ops::Range<u64>, flags: CommandFlags) {
+        let (offset, bytes) = (cells.start * CELL, (cells.end - cells.start) * CELL);
+        let mut flight = Flight { command, cells: cells.clone(), stamp: 0, may: Vec::new() };
+        match command {
+            Command::Read => flight.may = self.part(&cells).iter().map(Cell::may).collect(),
+            Command::Flush => {}
+            _ => {
+                if command == Command::Write {
+                    self.stamps += 1;
+                    flight.stamp = self.stamps;
+                }
+                self.begin_write(&cells, flight.stamp);
+            }
+        }
+        let data = if command == Command::Write { data(flight.stamp, &cells) } else { Vec::new() };
+        let length = bytes as u32;
+        let ask = match command {
+            Command::Read => Ask::Read { offset, length },
+            Command::Write => Ask::Write { offset, data: &data },
+            Command::Flush => Ask::Flush,
+            _ => Ask::Other { command, offset, length },
+        };
+        let connection = &mut self.connections[at];
+        let cookie = connection.client.send(ask, flags).expect("sent");
+        connection.client.push().expect("sent");
+        connection.flights.insert(cookie, flight);
+    }
+
+    fn part(&self, cells: &std::ops::Range<u64>) -> &[Cell] {
+        &self.cells[cells.start as usize..cells.end as usize]
+    }
+
+    fn begin_write(&mut self, cells: &std::ops::Range<u64>, stamp: Stamp) {
+        for cell in cells.clone() {
+            let cell = &mut self.cells[cell as usize];
+            cell.under_way += 1;
+            cell.fresh.push(stamp);
+        }
+        let reads = self.connections.iter_mut().flat_map(|connection| connection.flights.values_mut());
+        for read in reads.filter(|flight| flight.command == Command::Read) {
+            let both = read.cells.start.max(cells.start)..read.cells.end.min(cells.end);
+            both.for_each(|cell| read.may[(cell - read.cells.start) as usize].push(stamp));
+        }
+    }
+
+    /// A write was answered, or its connection broke.
+    fn end_write(&mut self, flight: &Flight, answered: bool) {
+        for cell in flight.cells.clone() {
+            self.cells[cell as usize].end_write(answered);
+        }
+    }
+
+    fn receive(&mut self, at: usize) {
+        let Connection { client, flights } = &mut self.connections[at];
+        let answer = client.receive().expect("an answer");
+        assert_eq!(answer.error, None, "{:?} of {} bytes at {}", answer.command, answer.length, answer.offset);
+        let flight = flights.remove(&answer.cookie).expect("was asked");
+        for ((cell, found), may) in flight.cells.clone().zip(answer.data.chunks(CELL as usize)).zip(&flight.may) {
+            assert!(
+                agrees(found, cell, may),
+                "wrong data in cell {cell}: begins with {:02x?}; it may be of {may:?}",
+                &found[..8]
+            );
+        }
+        let bytes = u64::from(answer.length);
+        let tally = &mut self.tally;
+        match flight.command {
+            Command::Read => {
+                tally.reads += 1;
+                tally.bytes_read += bytes;
+                return;
+            }
+            Command::Flush => {
+                tally.flushes += 1;
+                return;
+            }
+            Command::Write => {
+                tally.writes += 1;
+                tally.bytes_written += bytes;
+            }
+            Command::Trim => tally.trims += 1,
+            _ => tally.zeroes += 1,
+        }
+        self.end_write(&flight, true);
+    }
+}
