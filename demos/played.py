@@ -8,6 +8,9 @@ from others import BUSY_SHARE
 from stage import run
 
 
+MOST_TIMES, MOST_MORE_S = 2.5, 0.003  # what a request may take longer outside than inside
+
+
 class Played:
     """A side, seen by its application, by the kernel and from inside."""
 
@@ -32,6 +35,18 @@ class Played:
 
     def kernel(self, counter):
         return self.outside.mean(f"physical_disk.{counter}", self.device)
+
+    def disturbed(self):
+        """What says that this machine, and not the described disk, held the load back;
+        None where nothing does. A request may wait above the disk, but not for ever."""
+        served = self.inside.instances("array.members") or list(self.drives())
+        inside = max((took for name in served if (took := self.inside.mean(
+            "physical_disk.avg_s_per_transfer", name)) is not None), default=None)
+        outside = self.kernel("avg_s_per_transfer")
+        if inside is None or outside is None or outside <= MOST_TIMES * inside + MOST_MORE_S:
+            return None
+        return (f"{self.side.name}: a request took {told_s(outside)} as the kernel saw it and {told_s(inside)} inside: "
+                "this machine was too busy")
 
     def drives(self):
         """Busy share of each described drive. An array is seen beside its members; only those are drives."""
@@ -81,9 +96,15 @@ def kernel_section(sides, more=()):
 
 def verdict_section(sides):
     """What `why` says of both views, in words."""
-    told = [f"{side.side.name.capitalize()}, from {view}: {verdict_words(verdict)}. {first_finding(verdict)}."
-            for side in sides
-            for view, verdict in (("outside", side.why_outside), ("inside", side.why_inside))]
+    told = []
+    for side in sides:
+        outside, inside = (f"{verdict_words(verdict)}. {first_finding(verdict)}."
+                           for verdict in (side.why_outside, side.why_inside))
+        named = side.why_outside.get("instance")
+        # what else goes on on this machine is part of what the kernel counts
+        other = "" if not named or side.device in named else f" That is not this load's device, {side.device}."
+        told += [f"{side.side.name.capitalize()}, from outside: {outside}{other}",
+                 f"{side.side.name.capitalize()}, from inside: {inside}"]
     words = ("From outside are the kernel's counters of the one block device, as an administrator has them; from "
              "inside are those of the described parts, which only the simulation knows.")
     return {"title": "The verdicts of why", "words": [*told, words]}

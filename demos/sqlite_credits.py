@@ -126,7 +126,7 @@ def end_of_credits(side):
 def halves(points, end):
     """One curve as two, with the moment of the end between them."""
     return [(BEFORE, [point for point in points if point[0] <= end]),
-            (AFTER, [point for point in points if point[0] >= end])]
+            (AFTER, [point for point in points if point[0] > end])]
 
 
 def conclusion(said):

@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 import figures  # noqa: E402
 import packages  # noqa: E402
 import pgbench_raid5  # noqa: E402
+import played  # noqa: E402
 import postgres  # noqa: E402
 import predict  # noqa: E402
 import sqlite  # noqa: E402
@@ -95,6 +96,19 @@ class Sentences(unittest.TestCase):
     def test_credits(self):
         told = sqlite_credits.conclusion([said(300, 0.003), said(30, 0.033)])
         self.assertIn("from 300/s to 30.0/s (10%)", told)
+
+
+class Disturbed(unittest.TestCase):
+    def side(self, outside, inside):
+        log = SimpleNamespace(instances=lambda _: [], mean=lambda *_: inside)
+        return SimpleNamespace(side=SimpleNamespace(name="a"), inside=log, drives=lambda: {"disk": 0.5},
+                               kernel=lambda _: outside)
+
+    def test_a_machine_that_held_the_load_back_is_told(self):
+        self.assertIsNone(played.Played.disturbed(self.side(0.010, 0.008)))
+        self.assertIsNone(played.Played.disturbed(self.side(0.0005, 0.020)))
+        self.assertIsNone(played.Played.disturbed(self.side(None, 0.020)))
+        self.assertIn("342 ms", played.Played.disturbed(self.side(0.342, 0.008)))
 
 
 class Credits(unittest.TestCase):
