@@ -1,0 +1,292 @@
+//! Other programs at a served disk: fio's verification, libnbd's programs, and
+//! file systems whose client or server is killed. What is not there is said.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
+
+mod devices;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use devices::{Bench, skip, tool, within};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
+
+const RAID5: &str = r#"
+[[drive]]
+name = "disk"
+count = 3
+capacity = "256MB"
+[drive.plain]
+servers = 8
+service = { constant_us = 100 }
+
+[[array]]
+name = "data"
+level = "raid5"
+drives = "disk"
+stripe_unit = "64KB"
+"#;
+
+/// A served array; its content is in a file.
+struct Disk {
+    bench: Bench,
+    server: u32,
+    more: Vec<String>,
+}
+
+impl Disk {
+    fn serve(test: &str, more: &[&str]) -> Option<Disk> {
+        let mut bench = Bench::new(&format!("disk-{test}"))?;
+        fs::write(bench.path("system.toml"), RAID5).expect("written");
+        let file = bench.path("content").display().to_string();
+        let more: Vec<String> = more.iter().map(|word| word.replace("FILE", &file)).collect();
+        let server = start(&mut bench, &more)?;
+        Some(Disk { bench, server, more })
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.bench.path("s").display())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.bench.path(name)
+    }
+
+    fn kill_server(&mut self) {
+        kill(self.server);
+    }
+
+    fn start_again(&mut self) {
+        self.server = start(&mut self.bench, &self.more).expect("a server");
+    }
+}
+
+fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
+    let (system, socket) = (bench.path("system.toml").display().to_string(), bench.path("s"));
+    let at = socket.display().to_string();
+    let mut words = vec!["disk", &system, "--socket", &at];
+    words.extend(more.iter().map(String::as_str));
+    let server = bench.start(PROGRAM, &words)?;
+    let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+    within(answers).expect("it serves");
+    Some(server)
+}
+
+fn kill(process: u32) {
+    tool("kill", &["-9", &process.to_string()]).expect("killed");
+    let gone = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        status.is_empty() || status.contains("State:\tZ")
+    };
+    within(gone).expect("it ends");
+}
+
+/// What a program says; `None` only where it is not installed.
+fn must(program: &str, arguments: &[&str]) -> Option<String> {
+    let Ok(done) = Command::new(program).args(arguments).stdin(Stdio::null()).output() else {
+        skip(&format!("{program} is not installed"));
+        return None;
+    };
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{program} {}: {said}{wrong}", arguments.join(" "));
+    Some(said)
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let Some(disk) = Disk::serve("fio", &[]) else { return };
+    for (mix, sizes) in [("--rw=randwrite", "--bs=4k"), ("--rw=randrw", "--bsrange=512-64k")] {
+        let uri = format!("--uri={}", disk.uri());
+        let words = ["--name=v", "--ioengine=nbd", &uri, mix, sizes, "--size=24m", "--iodepth=32"];
+        if must("fio", &[&words[..], &["--verify=crc32c", "--verify_fatal=1", "--randrepeat=0"]].concat()).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn nbdcopy_brings_back_what_it_took() {
+    let Some(disk) = Disk::serve("nbdcopy", &[]) else { return };
+    let (there, back) = (disk.path("there"), disk.path("back"));
+    // data with holes between, some of them not where blocks end
+    let mut data = vec![0_u8; 480 << 20];
+    for at in (0..data.len()).step_by(37_000_001) {
+        let end = (at + 1_234_567).min(data.len());
+        data[at..end].iter_mut().enumerate().for_each(|(byte, to)| *to = (byte / 3) as u8 | 1);
+    }
+    fs::write(&there, &data).expect("written");
+    for connections in ["--connections=1", "--connections=4"] {
+        if must("nbdcopy", &[connections, "--flush", &text(&there), &disk.uri()]).is_none() {
+            return;
+        }
+        let _ = fs::remove_file(&back);
+        must("nbdcopy", &[connections, &disk.uri(), &text(&back)]).expect("copied");
+        let found = fs::read(&back).expect("there");
+        assert!(found[..data.len()] == data[..] && found[data.len()..].iter().all(|byte| *byte == 0));
+    }
+    let taken = fs::metadata(&back).expect("there").blocks() * 512;
+    assert!(taken < 64 << 20, "holes come back as holes: {taken} bytes are taken");
+    let map = must("nbdinfo", &["--map", &disk.uri()]).expect("told");
+    assert!(map.contains("hole,zero") && map.contains("data"), "{map}");
+}
+
+#[test]
+fn libnbds_shell_agrees() {
+    let Some(disk) = Disk::serve("nbdsh", &[]) else { return };
+    let script = r#"
+assert h.get_size() >= 500_000_000, h.get_size()
+assert h.can_flush() and h.can_fua() and h.can_trim() and h.can_zero() and h.can_multi_conn()
+assert not h.is_read_only()
+h.pwrite(b'a' * 70000, 1234, nbd.CMD_FLAG_FUA)
+h.trim(1000, 10000)
+h.zero(1000, 20000, nbd.CMD_FLAG_NO_HOLE)
+h.flush()
+got = h.pread(70000, 1234)
+want = bytearray(b'a' * 70000)
+want[10000-1234:11000-1234] = bytes(1000)
+want[20000-1234:21000-1234] = bytes(1000)
+assert got == want
+parts = []
+def chunk(data, offset, status, error):
+    parts.append((offset, len(data)))
+h.pread_structured(1 << 20, 0, chunk)
+assert sum(length for _, length in parts) == 1 << 20, parts
+for bad in (lambda: h.pread(512, h.get_size()), lambda: h.pwrite(b'x' * 512, h.get_size() - 100)):
+    try:
+        bad()
+        assert False, 'it is beyond the end'
+    except nbd.Error:
+        pass
+"#;
+    let file = disk.path("script.py");
+    fs::write(&file, script).expect("written");
+    // Debian's python, not one that somebody put before it
+    let shell = ["PATH=/usr/bin:/bin", "nbdsh"];
+    if tool("env", &[&shell[..], &["-c", "import nbd"]].concat()).is_some() {
+        let run = format!("exec(open('{}').read())", text(&file));
+        let _ = must("env", &[&shell[..], &["-u", &disk.uri(), "-c", &run]].concat());
+    }
+}
+
+/// Makes, mounts and checks a file system.
+struct Kind {
+    name: &'static str,
+    make: &'static [&'static str],
+    check: &'static [&'static str],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind { name: "ext4", make: &["mkfs.ext4", "-q", "-F"], check: &["e2fsck", "-f", "-n"] },
+    Kind { name: "xfs", make: &["mkfs.xfs", "-q", "-f"], check: &["xfs_repair", "-n"] },
+    Kind { name: "btrfs", make: &["mkfs.btrfs", "-q", "-f"], check: &["btrfs", "check", "--readonly"] },
+];
+
+fn attach(disk: &Disk) -> Option<String> {
+    let done = tool(PROGRAM, &["disk", "attach", &disk.uri(), "--by", "fuse", "--json", "--journal", &journal(disk)])?;
+    let told: serde_json::Value = serde_json::from_str(&done).expect("JSON");
+    Some(told["device"].as_str().expect("a device").to_owned())
+}
+
+fn journal(disk: &Disk) -> String {
+    text(&disk.path("journal"))
+}
+
+fn detach(disk: &Disk, force: bool) {
+    let journal = journal(disk);
+    let words = ["disk", "detach", "--all", "--journal", &journal];
+    let more: &[&str] = if force { &["--force"] } else { &[] };
+    let done = tool(PROGRAM, &[&words[..], more].concat());
+    assert!(done.is_some() || force, "it is detached");
+}
+
+/// Files that were synced have to be there afterwards.
+fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)) {
+    let kept = format!("{mount}/kept");
+    fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
+    fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
+    tool("sync", &["-f", mount]).expect("synced");
+    let (folder, busy) = (format!("--directory={mount}"), disk.path("busy"));
+    let words = ["--name=w", &folder, "--rw=randwrite", "--bs=4k-64k", "--size=32m", "--numjobs=2", "--fsync=8"];
+    let log = format!("--output={}", busy.display());
+    let fio = disk.bench.start("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
+    let fio = fio.expect("fio");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    whom(disk);
+    kill(fio);
+}
+
+/// After whoever is killed: the journal is replayed, the checker finds nothing, and what was synced is there.
+fn is_sound(disk: &Disk, kind: &Kind, mount: &str) {
+    let device = attach(disk).expect("attached");
+    must("mount", &[&device, mount]);
+    let kept = fs::read(format!("{mount}/kept")).expect("kept");
+    must("umount", &[mount]);
+    assert!(kept.len() == 3_000_000 && kept.iter().all(|byte| *byte == 0xA5), "{}", kind.name);
+    let (program, more) = (kind.check[0], &kind.check[1..]);
+    must(program, &[more, &[&device]].concat());
+    detach(disk, false);
+}
+
+fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<()> {
+    for program in ["nbdfuse", kind.make[0], "fio"] {
+        let there = Command::new(program).arg("--version").output();
+        if there.is_err() {
+            skip(&format!("{program} is not installed"));
+            return None;
+        }
+    }
+    let mut disk = Disk::serve(&format!("{}-{}", kind.name, more.len()), more)?;
+    let journal = journal(&disk);
+    disk.bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+    let mount = text(&disk.path("mount"));
+    fs::create_dir(&mount).expect("a folder");
+    let device = attach(&disk)?;
+    tool(kind.make[0], &[&kind.make[1..], &[&device]].concat())?;
+    tool("mount", &[&device, &mount])?;
+    // as a rule it is unmounted by then
+    disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
+    write_until_killed(&mut disk, &mount, whom);
+    let _ = tool("umount", &["-l", &mount]);
+    detach(&disk, true);
+    if !more.is_empty() {
+        disk.start_again();
+    }
+    is_sound(&disk, kind, &mount);
+    Some(())
+}
+
+/// The keeper of the device, nbdfuse and the writer are killed in the middle of writes.
+fn kill_clients(disk: &mut Disk) {
+    let socket = text(&disk.path("s"));
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(process) = name.parse::<u32>() else { continue };
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains("nbdfuse") && line.contains(&socket) {
+            kill(process);
+        }
+    }
+}
+
+#[test]
+fn file_systems_survive_the_death_of_their_clients() {
+    for kind in &KINDS {
+        let _ = survives(kind, &[], kill_clients);
+    }
+}
+
+#[test]
+fn file_systems_in_a_file_survive_the_death_of_the_server() {
+    for kind in &KINDS {
+        let _ = survives(kind, &["--backing", "FILE"], Disk::kill_server);
+    }
+}
