@@ -8,7 +8,7 @@ import time
 
 import others
 from machine import LabError, need_root
-from undo import kill, start_time_of, uninterrupted
+from undo import uninterrupted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SYSTEMS = os.path.join(HERE, "systems")
@@ -72,10 +72,12 @@ class Stage:
         raise LabError(f"{self.side.command()}: served nothing within {patience} s: {text[-400:].strip()}")
 
     def stop(self, server):
-        """Ends a server in order, and waits for it."""
-        trouble = kill(server.pid, start_time_of(server.pid))
-        if trouble:
-            raise LabError(trouble)
+        """Ends a server in order, and waits until it has let go of its content."""
+        server.terminate()
+        try:
+            server.wait(60)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.side.command()}: does not end") from None
 
     def attach(self, uri):
         """Makes the export a block device, by the best path that the kernel has."""
