@@ -8,6 +8,7 @@ use diskwright_simulator::Ns;
 use diskwright_simulator::run::{Report, Simulation};
 use diskwright_simulator::system::{System, Target};
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, accept_with, sockopt};
 
 use super::ServeError;
@@ -73,6 +74,8 @@ pub struct Server {
     /// The last interval.
     pub(super) last: Option<Report>,
     every: Duration,
+    /// The listener is not looked at.
+    rests: bool,
     stop: bool,
 }
 
@@ -83,8 +86,6 @@ impl Server {
     /// When the system cannot be simulated, or content or sockets cannot be had.
     pub fn new(mut system: System, options: &Options) -> Result<Server, ServeError> {
         let exports = exports::exports(&system);
-        let Some(first) = exports.first() else { return Err(ServeError::Nothing) };
-        let default = first.name.clone();
         let targets: Vec<Target> = exports.iter().map(|export| export.target).collect();
         if !options.workloads {
             system.workloads.clear();
@@ -98,15 +99,7 @@ impl Server {
             set.failed = failed.iter().collect();
         }
         let simulation = Simulation::serving(&system, &targets)?;
-        let mut offer = Exports { list: Vec::new(), default: Some(0) };
-        for export in &exports {
-            let holds = content.bytes(export.target);
-            let asked = options.bytes.filter(|_| export.name == default).unwrap_or(holds);
-            if asked > holds || asked == 0 {
-                return Err(ServeError::Size { export: export.name.clone(), holds, asked });
-            }
-            offer.list.push(offered(&system, export, asked));
-        }
+        let offer = offer(&system, &exports, &content, options.bytes)?;
         let listener = Listener::bind(&options.place)?;
         let control = Listener::bind(&Place::Unix(listen::control_of(&listener.place)?))?;
         let Place::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
@@ -139,6 +132,7 @@ impl Server {
             late: Histogram::new(),
             last: None,
             every: options.every,
+            rests: false,
             stop: false,
         })
     }
@@ -295,7 +289,14 @@ impl Server {
 
     fn welcome(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        while let Ok(fd) = accept_with(&self.listener.fd, flags) {
+        loop {
+            let fd = match accept_with(&self.listener.fd, flags) {
+                Ok(fd) => fd,
+                Err(Errno::AGAIN) => return,
+                // that one has gone already
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(_) => return self.rest(),
+            };
             let place = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
             if place >= MOST_CLIENTS {
                 // closed at once: the client sees the end before any greeting
@@ -321,8 +322,17 @@ impl Server {
         }
     }
 
+    /// Looks for no new clients until the next sample: there is no room for one.
+    fn rest(&mut self) {
+        self.wake.change(&self.listener.fd, Source::Listener, (false, false));
+        self.rests = true;
+    }
+
     /// Clients that have not chosen an export in time are sent away.
     fn forget_the_silent(&mut self) {
+        if std::mem::take(&mut self.rests) {
+            self.wake.change(&self.listener.fd, Source::Listener, (true, false));
+        }
         let silent = |client: &Client| client.is_greeting() && client.since.elapsed() > GREETING;
         for slot in &mut self.clients {
             if slot.as_ref().is_some_and(silent) {
@@ -370,6 +380,20 @@ impl Server {
             }
         }
     }
+}
+
+/// What clients are told of all exports, the default one first; that ends after `bytes`.
+fn offer(system: &System, exports: &[Export], content: &Content, bytes: Option<u64>) -> Result<Exports, ServeError> {
+    let mut offer = Exports { list: Vec::new(), default: Some(0) };
+    for (at, export) in exports.iter().enumerate() {
+        let holds = content.bytes(export.target);
+        let asked = bytes.filter(|_| at == 0).unwrap_or(holds);
+        if asked > holds || asked == 0 {
+            return Err(ServeError::Size { export: export.name.clone(), holds, asked });
+        }
+        offer.list.push(offered(system, export, asked));
+    }
+    if offer.list.is_empty() { Err(ServeError::Nothing) } else { Ok(offer) }
 }
 
 /// What a client is told of an export.
