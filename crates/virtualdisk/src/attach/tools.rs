@@ -153,7 +153,8 @@ mod tests {
         // a length that nobody else sleeps
         let length = format!("{}.75", 10_000 + std::process::id());
         let mut child = Command::new("sleep").arg(&length).spawn().unwrap();
-        assert_eq!(running("sleep", Path::new(&length)), [child.id()]);
+        // for a moment after its start a process has no words
+        assert!(until(limit, || running("sleep", Path::new(&length)) == [child.id()]));
         assert!(running("sleep", Path::new("10000.25")).is_empty());
         std::thread::scope(|scope| {
             // it has to be waited for before it is gone
