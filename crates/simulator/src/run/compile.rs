@@ -13,7 +13,7 @@ use super::outside::Served;
 use super::path::{Cost, Path, Paths, Step, When, byte_ps};
 use super::report::{Kind, Names};
 use super::{Counts, Gate, Simulation};
-use crate::array::{Array, ArrayError, Description};
+use crate::array::ArrayError;
 use crate::cache::{Cache, CacheSpecError};
 use crate::device::Device;
 use crate::events::Events;
@@ -350,18 +350,10 @@ impl<'a> Compiler<'a> {
         let system = self.system;
         let mut sizes = Vec::new();
         for drive in set.members.iter().chain(&set.spares) {
-            let device = system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
-            let blocks = device.ok_or_else(|| missing(&set.name, "drive", *drive as usize, drives.len()))?;
-            sizes.push(set.member_blocks.map_or(blocks, |most| most.min(blocks)));
+            let blocks = system.member_blocks(set, *drive);
+            sizes.push(blocks.ok_or_else(|| missing(&set.name, "drive", *drive as usize, drives.len()))?);
         }
-        let description = Description {
-            level: set.level,
-            members: sizes[..set.members.len()].to_vec(),
-            unit_blocks: set.unit_blocks,
-            layout: set.layout,
-            copies: set.copies,
-        };
-        let array = Array::new(&description).map_err(|e| Error::Array(set.name.clone(), e))?;
+        let array = system.array_of(set).map_err(|e| Error::Array(set.name.clone(), e))?;
         let mut paths = Vec::new();
         for (drive, blocks) in set.members.iter().chain(&set.spares).zip(sizes) {
             let steps = match set.run_by {

@@ -4,7 +4,7 @@
 
 use super::job::{Job, Parent, What};
 use super::path::Path;
-use super::{Counts, Event, Report, Simulation, report};
+use super::{Event, Report, Simulation, report};
 use crate::Ns;
 use crate::array::Array;
 use crate::io::Io;
@@ -40,7 +40,6 @@ pub(super) struct Served {
     coming: Vec<(What, Outside)>,
     free: Vec<u32>,
     answers: Vec<Answer>,
-    pub counts: Counts,
     /// Where the last interval ended.
     last: Option<report::Moment>,
 }
@@ -140,11 +139,7 @@ impl Simulation {
         if job.what == What::Through && job.io.write {
             let parent = Parent::Outside { tag, target };
             let flush = Job { began: job.began, what: What::Flush, ..Job::new(Io::read(0, 0), self.end, parent) };
-            self.served.counts.add(&job.io, now - job.began);
             return self.outside_goes(now, flush);
-        }
-        if job.what.moves_data() {
-            self.served.counts.add(&job.io, now - job.began);
         }
         self.served.answers.push(Answer { tag, began: job.began, at: now });
     }

@@ -358,13 +358,15 @@ impl System {
     /// The geometry of a set of this system's drives; drives that there are
     /// not count as empty, which no array can be made of.
     pub fn array_of(&self, set: &Set) -> Result<Array, ArrayError> {
-        let used = |drive: &u32| {
-            let blocks = self.drive_blocks(*drive).unwrap_or(0);
-            set.member_blocks.map_or(blocks, |most| most.min(blocks))
-        };
-        let members = set.members.iter().map(used).collect();
+        let members = set.members.iter().map(|drive| self.member_blocks(set, *drive).unwrap_or(0)).collect();
         let Set { level, unit_blocks, layout, copies, .. } = *set;
         Array::new(&Description { level, members, unit_blocks, layout, copies })
+    }
+
+    /// Blocks of a drive that a set uses, as a member or a spare; `None` where there is no such drive.
+    pub fn member_blocks(&self, set: &Set, drive: u32) -> Option<u64> {
+        let blocks = self.drive_blocks(drive)?;
+        Some(set.member_blocks.map_or(blocks, |most| most.min(blocks)))
     }
 
     /// What a drive is called: that of its group, with its position there where there are several.
