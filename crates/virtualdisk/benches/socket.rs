@@ -11,6 +11,9 @@
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
+#[path = "../tests/served/mod.rs"]
+mod served;
+
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,20 +21,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use diskwright_base::Dice;
-use diskwright_simulator::system::read::read;
-use diskwright_virtualdisk::content::Backing;
 use diskwright_virtualdisk::nbd::client::{Ask, Client, Wishes};
 use diskwright_virtualdisk::nbd::wire::CommandFlags;
-use diskwright_virtualdisk::server::{Options, Place, Server};
+use diskwright_virtualdisk::server::{Place, Server};
 
-const SYSTEM: &str = r#"
-[[drive]]
-name = "disk"
-capacity = "1GB"
-[drive.plain]
-servers = 64
-service = { constant_us = 0 }
-"#;
+/// A gigabyte, blocks of 512 bytes.
+const BLOCKS_OF_EXPORT: u64 = 1 << 21;
 const QUEUE: usize = 64;
 const BLOCK: u64 = 4096;
 /// Part of the export that is used, blocks.
@@ -78,18 +73,10 @@ fn main() {
 }
 
 fn serve(socket: &str) {
-    let system = read("bench.toml", SYSTEM, &[], &|_| Err("no files".into())).expect("a system").system;
-    let options = Options {
-        place: Place::Unix(socket.into()),
-        bytes: None,
-        backing: Backing::Memory { most_bytes: None },
-        speed: 1.0,
-        every: Duration::from_secs(1),
-        workloads: false,
-    };
+    let options = served::options(Place::Unix(socket.into()));
     // the caller ends it; should that die, it ends by itself
     let ends = Instant::now() + Duration::from_secs(600);
-    let mut server = Server::new(system, &options).expect("served");
+    let mut server = Server::new(served::plain(1, BLOCKS_OF_EXPORT, 64, 0), &options).expect("served");
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 

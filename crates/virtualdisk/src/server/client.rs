@@ -203,10 +203,10 @@ impl Client {
                     }
                 }
                 Stage::Serving(session) => {
-                    if self.open >= MOST_OPEN {
+                    let session = *session;
+                    if self.is_full() {
                         return used;
                     }
-                    let session = *session;
                     match parse(rest) {
                         Parsed::Need(_) => return used,
                         Parsed::Broken(_) => self.stage = Stage::Leaving(Some(session)),
