@@ -2,6 +2,7 @@
 
 import os
 
+from demonstration import Demonstration
 from figures import bars, chart, digits, latency_course, rate_course, summary, table, told_rate, told_s, told_share
 from played import inside_section, kernel_section, made_section, verdict_section
 from postgres import Postgres, installing, throw_away_user  # noqa: F401, run asks for `installing`
@@ -17,7 +18,7 @@ RATE = 100  # transactions a second that are asked for
 SPEED = 1000  # while the database is put on the disks
 
 
-class Demo:
+class Demo(Demonstration):
     def __init__(self, options):
         self.seconds = options.seconds or (TINY_SECONDS if options.tiny else SECONDS)
         self.settle = 2 if options.tiny else 10
@@ -55,16 +56,6 @@ class Demo:
         window = stage.watch(load, self.settle, self.seconds)
         stage.ends(load, 60)
         return window, postgres.transactions()
-
-    def seen(self, sides):
-        return sides
-
-    def summaries(self, sides):
-        return [summary(side.events, side.window) for side in sides]
-
-    def compared(self, sides):
-        """What `compare` is to hold side by side: the kernel's view of the first and the second."""
-        return [side.paths[0] for side in sides[:2]]
 
     def page(self, binary, sides):
         said = self.summaries(sides)
@@ -112,13 +103,13 @@ def conclusion(sides, said):
         done = [side.side.name for side, one in zip(sides, said) if one["count"]]
         return f"Too little was done to compare: transactions only on {', '.join(done) or 'neither side'}."
     more, quicker = after["per_s"] / before["per_s"], before["mean_s"] / after["mean_s"]
-    rate = (f"{digits(more)} times the transactions" if more > 1.05 else
-            "as many transactions" if more > 0.95 else f"only {digits(more)} of the transactions")
+    rate = (f"{digits(more)} times the transactions of" if more > 1.05 else
+            "as many transactions as" if more > 0.95 else f"only {digits(more)} of the transactions of")
     time = (f"each in {told_s(after['mean_s'])} instead of {told_s(before['mean_s'])}" if abs(quicker - 1) > 0.05 else
             f"each in {told_s(after['mean_s'])} as before")
     share, name = a.fullest_drive()
     why = f"{name} of the {a.side.name} was busy {told_share(share)} of the time" if share is not None else ""
-    return (f"{b.side.name.capitalize()} carry {rate} of {a.side.name} ({told_rate(after['per_s'])} and "
+    return (f"{b.side.name.capitalize()} carry {rate} {a.side.name} ({told_rate(after['per_s'])} and "
             f"{told_rate(before['per_s'])}), {time}" + (f": {why}." if why else "."))
 
 

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import sys
 
+from demonstration import Demonstration
 from figures import bars, chart, latency_course, rate_course, table, told_rate, told_s
 from stage import ahead
 
@@ -25,6 +26,19 @@ def read(notes):
     with open(notes, encoding="ascii") as file:
         whole = [line.split() for line in file if line.endswith("\n")]
     return [(float(when), float(took)) for when, took in whole]
+
+
+class Commits(Demonstration):
+    """Commits on each side, one after the other."""
+
+    def play(self, machine, stage):
+        """Commits until the watching has ended. Returns the stretch watched and the commits."""
+        _, uri = stage.serve()
+        stage.attach(uri)
+        load, notes = start(machine, stage.format(SIZE_MIB), self.settle + self.seconds + 2)
+        window = stage.watch(load, self.settle, self.seconds)
+        stage.ends(load, 60)
+        return window, read(notes)
 
 
 def application(names, said, courses, more=()):

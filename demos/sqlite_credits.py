@@ -4,7 +4,7 @@ import copy
 import os
 
 import sqlite
-from figures import Log, chart, latency_course, rate_course, summary, told_rate, told_s, utc
+from figures import Log, chart, latency_course, rate_course, told_rate, told_s, utc
 from machine import LabError
 from played import inside_section, kernel_section, made_section, verdict_section
 from stage import Side, Stage
@@ -20,7 +20,7 @@ TRIAL = 4  # seconds in which the pace of commits is found
 CLEARLY = 1.3  # times the baseline: credits are being used
 
 
-class Demo:
+class Demo(sqlite.Commits):
     def __init__(self, options):
         self.seconds = options.seconds or (TINY_SECONDS if options.tiny else SECONDS)
         self.settle = 1 if options.tiny else 3
@@ -44,15 +44,6 @@ class Demo:
             self.credits = round((asked - BASELINE) * (self.settle + 1 + self.seconds / 3))
         settings["volume.volume.iops_credits"] = self.credits
 
-    def play(self, machine, stage):
-        """Commits until the watching has ended. Returns the stretch watched and the commits."""
-        _, uri = stage.serve()
-        stage.attach(uri)
-        load, notes = sqlite.start(machine, stage.format(sqlite.SIZE_MIB), self.settle + self.seconds + 2)
-        window = stage.watch(load, self.settle, self.seconds)
-        stage.ends(load, 60)
-        return window, sqlite.read(notes)
-
     def seen(self, sides):
         """The one run as two: until the credits ended and from then on."""
         self.whole = sides[0]
@@ -65,9 +56,6 @@ class Demo:
             part.look(window)
             parts.append(part)
         return parts
-
-    def summaries(self, sides):
-        return [summary(side.events, side.window) for side in sides]
 
     def compared(self, sides):
         """The kernel's view, cut in two."""

@@ -14,32 +14,10 @@ SECONDS, TINY_SECONDS = 40, 6
 ROTATION_S = 60 / 7200
 
 
-class Demo:
+class Demo(sqlite.Commits):
     def __init__(self, options):
         self.seconds = options.seconds or (TINY_SECONDS if options.tiny else SECONDS)
         self.settle = 2 if options.tiny else 5
-
-    def prepare(self, keep, machine):
-        pass
-
-    def play(self, machine, stage):
-        """Commits until the watching has ended. Returns the stretch watched and the commits."""
-        _, uri = stage.serve()
-        stage.attach(uri)
-        load, notes = sqlite.start(machine, stage.format(sqlite.SIZE_MIB), self.settle + self.seconds + 2)
-        window = stage.watch(load, self.settle, self.seconds)
-        stage.ends(load, 60)
-        return window, sqlite.read(notes)
-
-    def seen(self, sides):
-        return sides
-
-    def summaries(self, sides):
-        return [summary(side.events, side.window) for side in sides]
-
-    def compared(self, sides):
-        """What `compare` is to hold side by side: the kernel's view of the first and the second."""
-        return [side.paths[0] for side in sides[:2]]
 
     def page(self, binary, sides):
         names = [side.side.name for side in sides]
