@@ -13,7 +13,7 @@ use crate::program::{Program, StatisticPlan, Wanted, compile};
 use crate::pseudo::Pseudo;
 use crate::rule::{Pack, Rule};
 use crate::scene::Scene;
-use crate::states::{States, Statistic};
+use crate::states::{LIGHT_QUEUES, States, Statistic};
 use crate::stream::{Scratch, Stream, Times};
 use crate::trends::timeline::{Stretch, Timeline};
 use crate::verdict::Verdict;
@@ -250,8 +250,6 @@ fn fill_times(frame: &Frame, range: std::ops::Range<usize>, origin_ns: i64, numb
     times.number = number;
 }
 
-/// Requests outstanding up to which a device counts as asked for little.
-const LIGHT_QUEUE: f64 = 0.5;
 /// Requests outstanding above which it counts as busy.
 const BUSY_QUEUE: f64 = 1.0;
 /// Longer ticks than these say nothing of steadiness: means over minutes are
@@ -264,14 +262,16 @@ fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Columns<'_>, 
         let gap = queue.weights[at].is_nan() || value.weights[at].is_nan();
         let length = queue.values[at];
         match statistic.kind {
-            Pseudo::LightLoad if !gap && length <= LIGHT_QUEUE => {
-                statistic.sums.one(times.number + at, value.values[at], value.weights[at]);
+            Pseudo::LightLoad if !gap => {
+                if let Some(light) = LIGHT_QUEUES.iter().position(|most| length <= *most) {
+                    statistic.light[light].one(times.number + at, value.values[at], value.weights[at]);
+                }
             }
             Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE && times.ns[at] <= LONGEST_STEADY_NS => {
                 let days = (times.ends[at] - times.origin_ns) as f64 / 86_400e9;
-                statistic.spread.held(value.values[at], value.weights[at], days);
+                statistic.levels.held(value.values[at], value.weights[at], days);
             }
-            Pseudo::BusySteadiness if !gap => statistic.spread.broken(),
+            Pseudo::BusySteadiness if !gap => statistic.levels.broken(),
             _ => {}
         }
     }

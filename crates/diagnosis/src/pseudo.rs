@@ -231,7 +231,8 @@ pub const PSEUDO: &[PseudoCounter] = &[
         DISK,
         "s",
         "Mean seconds a transfer over the ticks of the window at which at most half a request was outstanding, \
-         weighted by transfers: the response of the device by itself. No value where it never was that quiet.",
+         weighted by transfers: the response of the device by itself. Where it never was that quiet, at most one, and \
+         then at most two outstanding, which tells no less than the response by itself. No value without such ticks.",
     ),
     entry(
         Pseudo::BusySteadiness,
@@ -240,7 +241,8 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "",
         "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more \
          than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are \
-         left out. No value below five such ticks, nor where ticks are longer than a minute: means over minutes are \
+         left out. A rate that goes from one level to another, by more than a fifth, is compared with the level's own \
+         mean, if half of the ticks are on levels of five ticks and more. No value below five such ticks, nor where ticks are longer than a minute: means over minutes are \
          smooth whatever the load is.",
     ),
 ];

@@ -121,9 +121,94 @@ impl Spread {
     }
 }
 
+/// A quantity that keeps to levels and goes from one to another at once: how
+/// steady it is on each of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Levels {
+    all: Spread,
+    /// The level of now.
+    level: Spread,
+    /// Of the levels before, those with enough ticks.
+    weight: f64,
+    relative_squares: f64,
+}
+
+/// A value further than this share off a level begins another: ten times what
+/// the rules call steady, so that noise is not cut into levels of its own.
+const JUMP: f64 = 0.2;
+/// Where levels are less than this share of the ticks, there are none.
+const LEAST_ON_LEVELS: f64 = 0.5;
+
+impl Levels {
+    /// As of a [`Spread`]; the ticks in which a level begins and ends are left out.
+    pub fn held(&mut self, value: f64, weight: f64, days: f64) {
+        let about = if self.level.ticks > 0 { Some(self.level.mean) } else { self.level.last.map(|s| s.value) };
+        if about.is_some_and(|about| (value - about).abs() > JUMP * about.abs()) {
+            (self.weight, self.relative_squares) = self.with_level();
+            self.level = Spread::default();
+        }
+        self.level.held(value, weight, days);
+        self.all.held(value, weight, days);
+    }
+
+    /// A tick at which the condition did not hold.
+    pub fn broken(&mut self) {
+        self.level.broken();
+        self.all.broken();
+    }
+
+    /// Weight and squares over the square of the mean, the level of now with the others.
+    fn with_level(&self) -> (f64, f64) {
+        let level = &self.level;
+        if level.ticks < LEAST_TICKS || level.mean == 0.0 {
+            return (self.weight, self.relative_squares);
+        }
+        (self.weight + level.weight, self.relative_squares + level.squares.max(0.0) / (level.mean * level.mean))
+    }
+
+    /// Standard deviation over mean, each level by its own mean; of all ticks
+    /// together where the quantity keeps to no levels.
+    pub fn steadiness(&self) -> Option<f64> {
+        let (weight, squares) = self.with_level();
+        let all = self.all.steadiness()?;
+        Some(if weight < LEAST_ON_LEVELS * self.all.weight { all } else { (squares / weight).sqrt() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn levels(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+        let mut levels = Levels::default();
+        values.into_iter().for_each(|value| levels.held(value, 1.0, 0.0));
+        levels.steadiness()
+    }
+
+    #[test]
+    fn a_quantity_on_two_levels_is_as_steady_as_on_each() {
+        // ten of 900, one in which it changes, ten of 300
+        let changes = |between: f64| [vec![900.0; 10], vec![between], vec![300.0; 10]].concat();
+        for between in [900.0, 850.0, 600.0, 320.0] {
+            assert_eq!(levels(changes(between)), Some(0.0), "{between}");
+        }
+        // inner ticks of the first: 95 and 105 in turn, deviation a twentieth; of the second none
+        let restless = (0..12).map(|at| if at % 2 == 0 { 95.0 } else { 105.0 }).chain([300.0; 12]);
+        assert!((levels(restless).unwrap() - (0.0025_f64 * 10.0 / 20.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_keeps_to_no_level_is_judged_as_a_whole() {
+        let mut noise = noise(3);
+        let values: Vec<f64> = (0..60).map(|_| 100.0 + 90.0 * noise()).collect();
+        let mut all = Spread::default();
+        values.iter().for_each(|&value| all.held(value, 1.0, 0.0));
+        assert_eq!(levels(values), all.steadiness());
+        // noise within the width of a level stays what it is
+        let mut noise = self::noise(4);
+        let narrow = levels((0..1000).map(|_| 100.0 + 15.0 * noise())).unwrap();
+        assert!((0.07..0.1).contains(&narrow), "{narrow}");
+    }
 
     #[test]
     fn a_flat_stretch_is_steady_whatever_its_edges_are() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::lanes::Sums;
 use crate::pseudo::Pseudo;
 use crate::rule::{Pack, Rule};
-use crate::spread::Spread;
+use crate::spread::Levels;
 use crate::stream::Stream;
 use crate::window::Track;
 
@@ -15,16 +15,22 @@ use crate::window::Track;
 #[derive(Clone, Debug)]
 pub(crate) struct Statistic {
     pub kind: Pseudo,
-    pub sums: Sums,
-    pub spread: Spread,
+    /// By how much was outstanding: the first of [`LIGHT_QUEUES`] that it fits.
+    pub light: [Sums; LIGHT_QUEUES.len()],
+    pub levels: Levels,
 }
+
+/// Requests outstanding up to which a device counts as asked for little: the
+/// first at which it ever was. What waits adds to the response, so that more
+/// of them can only make the device look slower than it is by itself.
+pub(crate) const LIGHT_QUEUES: [f64; 3] = [0.5, 1.0, 2.0];
 
 impl Statistic {
     /// Its value at the end of the window.
     pub fn value(&self) -> Option<f64> {
         match self.kind {
-            Pseudo::LightLoad => self.sums.mean(),
-            _ => self.spread.steadiness(),
+            Pseudo::LightLoad => self.light.iter().find_map(Sums::mean),
+            _ => self.levels.steadiness(),
         }
     }
 }
@@ -155,7 +161,7 @@ impl States {
         let next = self.statistics.len();
         let state = *self.statistic_of.entry((kind, key)).or_insert(next);
         if state == next {
-            self.statistics.push(Statistic { kind, sums: Sums::default(), spread: Spread::default() });
+            self.statistics.push(Statistic { kind, light: Default::default(), levels: Levels::default() });
         }
         state
     }

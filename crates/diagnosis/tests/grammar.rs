@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use diskwright_base::{Class, Level, Topology};
-use diskwright_diagnosis::Options;
+use diskwright_diagnosis::{Bottleneck, Options};
 
 #[test]
 fn a_counter_against_a_limit() {
@@ -345,6 +345,25 @@ fn a_cap_is_seen_by_light_load_and_a_steady_plateau() {
     // 250 x 1.2 ms are 0.3
     assert!(recording.by(&rule.replace("below = 0.5", "below = 0.29")).findings.is_empty());
     assert_eq!(recording.by(&rule.replace("below = 0.5", "below = 0.31")).findings.len(), 1);
+}
+
+#[test]
+fn a_cap_is_seen_after_a_burst_with_little_waiting() {
+    // 900 a second of 1.3 ms (1.2 outstanding), then 300 of 30 ms: never idle, and on two levels
+    let volume = |early_s: f64| {
+        Recording::new(30)
+            .with("physical_disk.reads", "vda", |i| if i < 10 { 900.0 } else { 300.0 })
+            .with("physical_disk.writes", "vda", |_| 0.0)
+            .with("physical_disk.read_time_s", "vda", move |i| if i < 10 { 900.0 * early_s } else { 9.0 })
+            .with("physical_disk.write_time_s", "vda", |_| 0.0)
+            .with("physical_disk.weighted_time_s", "vda", move |i| if i < 10 { 900.0 * early_s } else { 9.0 })
+    };
+    let verdict = volume(0.0013).by_default();
+    assert_eq!(verdict.findings[0].rule, "throttle.volume-cap");
+    assert_eq!(verdict.bottleneck, Bottleneck::Throttle);
+    // one that had as much waiting before tells nothing of what it could do
+    let verdict = volume(0.0100).by_default();
+    assert!(verdict.findings.iter().all(|f| f.rule != "throttle.volume-cap"));
 }
 
 #[test]

@@ -6,8 +6,11 @@
 //! The models' answers are known: a device that always takes the same time and
 //! has a server for each request. A model that costs nothing shows what the way
 //! there and back takes, the client's own waking up with it; a client that never
-//! sleeps (`awake`) shows how much of that is the client's. Reads of 4 KB; the
-//! server has processor 0 for itself, the client 1, where there are two.
+//! sleeps (`awake`) shows how much of that is the client's. What the machine
+//! itself can do stands above both: how late a thread alone on processor 1 sees
+//! the same moments, with no server and no socket; no answer can be seen more
+//! exactly. Reads of 4 KB; the server has processor 0 for itself, the client 1,
+//! where there are two.
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
 //! that it works; then the numbers mean nothing.
@@ -77,6 +80,7 @@ fn main() {
     // as the server does for itself; not to wait for other programs is no matter of either
     let _ = rustix::process::setpriority_process(None, -15);
     for waits in [Waits::Asleep, Waits::Awake] {
+        line("the machine's own, 1000 moments a second", waits, 0.0, own(waits, lasts));
         known(0, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
         known(500, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
         known(8000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1), Pace::Closed(8), Pace::Closed(64)]);
@@ -91,6 +95,40 @@ fn pin(processor: usize) {
     set.set(processor);
     // with fewer processors it stays where it may be
     let _ = sched_setaffinity(None, &set);
+}
+
+/// How late, in us, this thread sees moments that it waits for with nothing else to do.
+fn own(waits: Waits, lasts: Duration) -> Vec<f64> {
+    let mut errors = Vec::new();
+    in_stints(waits, lasts, |stint| {
+        let end = Instant::now() + stint;
+        let mut next = Instant::now();
+        while next < end {
+            next += Duration::from_secs_f64(uneven(errors.len()) / 1000.0);
+            if waits == Waits::Asleep {
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+            while Instant::now() < next {}
+            errors.push(next.elapsed().as_nanos() as f64 / US);
+        }
+    });
+    errors
+}
+
+/// About 1, so that moments do not always come at the same distance.
+fn uneven(number: usize) -> f64 {
+    0.5 + number.wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX)
+}
+
+/// Work in pieces, with pauses where it would be stopped.
+fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
+    let begin = Instant::now();
+    while begin.elapsed() < lasts {
+        work(lasts.min(STINT));
+        if waits == Waits::Awake && lasts > STINT {
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
 
 /// Devices that always take `service` us.
@@ -182,13 +220,7 @@ fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<
         came: Vec::new(),
     };
     meter.stream.set_nonblocking(true).expect("nonblocking");
-    let begin = Instant::now();
-    while begin.elapsed() < lasts {
-        meter.run(pace, waits, lasts.min(STINT));
-        if waits == Waits::Awake && lasts > STINT {
-            std::thread::sleep(PAUSE);
-        }
-    }
+    in_stints(waits, lasts, |stint| meter.run(pace, waits, stint));
     meter.came
 }
 
@@ -222,8 +254,7 @@ impl Meter {
                 while next <= now {
                     self.send();
                     // uneven, so that answers do not always come where the next is sent
-                    let uneven = 0.5 + self.sent.len().wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX);
-                    next += Duration::from_secs_f64(uneven / rate);
+                    next += Duration::from_secs_f64(uneven(self.sent.len()) / rate);
                 }
                 wait = next.saturating_duration_since(Instant::now());
             }
