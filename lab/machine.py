@@ -5,6 +5,7 @@ scenario never cleans up by itself. Loads stop by themselves as well.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -78,24 +79,12 @@ class Machine:
         """A loop device over a file in memory: tens of microseconds a request."""
         return self._attach(self._sparse_file("fast", size_mib))
 
-    def slow_disk(self, size_mib=1024, **model):
-        """An export of slowdisk.py, whose options `model` names, attached: slow_disk(service_ms=8, parallel=1).
-        For lab/arrays; scenarios describe systems."""
-        backing = self._sparse_file("disk", size_mib)
-        stem = backing.rsplit(".", 1)[0]
-        socket = stem + ".socket"
-        options = [f"--{key.replace('_', '-')}={value}" for key, value in model.items()]
-        process = self.start([sys.executable, os.path.join(HERE, "slowdisk.py"), "--socket", socket,
-                              "--backing", backing, *options])
-        wait_for(lambda: os.path.exists(socket), "the NBD server's socket", process=process)
-        return self.attach_export(socket, "", stem)
-
     def system(self, name, settings=None):
-        """A described system that `diskwright disk` serves; its exports can be attached.
+        """A described system, by its name or file, that `diskwright disk` serves; its
+        exports can be attached.
 
         The settings are those of `--set`: system("one-arm", {"disk.plain.servers": 2}).
         """
-        need_root("loop devices")
         if not self.binary:
             raise Unavailable("no binary to serve a system with")
         system = VirtualDisk(self, name, settings or {})
@@ -106,19 +95,22 @@ class Machine:
         """A described system's default export as a block device."""
         return self.system(name, settings).device()
 
-    def attach_export(self, socket, export, stem):
-        """An NBD export as a loop device over what nbdfuse makes of it."""
-        need_root("loop devices")
+    def attach(self, socket, export):
+        """An NBD export as a block device, by `disk attach`; the path into the kernel is
+        the one that the scenarios were tried with, even where there is a better one.
+
+        Should this run be killed before the device is noted, it goes all the same: its
+        server's end is noted, and with the server goes what `disk attach` made.
+        """
+        need_root("block devices")
         if not os.path.exists("/dev/fuse"):
             raise Unavailable("no /dev/fuse, so no NBD export as a file")
-        mount = stem + ".nbd"
-        open(mount, "w", encoding="ascii").close()
-        # Sixteen connections, because requests on one would queue in nbdfuse.
         with uninterrupted():
-            process = self.start(["nbdfuse", "-C", "16", mount, f"nbd+unix:///{export}?socket={socket}"])
-            self.undo.push("run", "fusermount3", "-u", mount)
-        wait_for(lambda: os.stat(mount).st_size > 0, f"{mount} to be served", process=process)
-        return self._attach(mount)
+            made = json.loads(self.output([self.binary, "disk", "attach", "--socket", socket, "--export", export,
+                                           "--by", "fuse", "--json"]))
+            self.undo.push("detach", self.binary, made["device"])
+        self.disks.append(os.path.basename(made["device"]))
+        return made["device"]
 
     def probe(self, device):
         """Has Diskwright measure a device, as a user would before there is any trouble."""

@@ -10,18 +10,19 @@ sys.path[:0] = [os.path.join(HERE, "arrays"), HERE]
 sys.dont_write_bytecode = True
 
 import clock  # noqa: E402
+import emulated  # noqa: E402
 import levels  # noqa: E402
 import load  # noqa: E402
 import qemu  # noqa: E402
 import results  # noqa: E402
 
-READING = """{uptime} 7.00
+READING = """{moment} 7.00
  253 0 vda {reads} 0 0 {ms} {writes} 0 0 0 0 0 0
    9 0 md0 {reads} 0 0 {ms} {writes} 0 0 0 0 0 0"""
 
 
-def reading(uptime, reads, ms, writes):
-    return READING.format(uptime=uptime, reads=reads, ms=ms, writes=writes)
+def reading(moment, reads, ms, writes):
+    return moment, READING.format(moment=moment * 1.1, reads=reads, ms=ms, writes=writes)
 
 
 class Counting(unittest.TestCase):
@@ -35,6 +36,12 @@ class Counting(unittest.TestCase):
         self.assertEqual(told["read_ms"], 10)
         self.assertIsNone(told["write_ms"])
         self.assertEqual(told["members"], {"vda": {"read_iops": 50, "write_iops": 100 / 6}})
+
+    def test_an_emulated_clock_at_a_pace_of_its_own_changes_no_rate(self):
+        readings = [reading(moment, 100 * moment, 0, 0) for moment in (0, 2, 4)]
+        timed, pace = emulated.by_this_clock(readings)
+        self.assertAlmostEqual(load.outcome("md0", timed)["iops"], 100)
+        self.assertAlmostEqual(pace, 1.1)
 
     def test_fio_is_told_what_is_measured(self):
         class Options:
@@ -137,10 +144,10 @@ class Emulation(unittest.TestCase):
             at += size + -size % 4
         self.assertEqual(names, [("usr", 0), ("usr/bin", 0), ("usr/bin/tool", 5), ("TRAILER!!!", 0)])
 
-    def test_drives_are_files_or_exports(self):
+    def test_drives_are_files_or_devices(self):
         self.assertIn("throttling.iops-total=100", " ".join(qemu.Drive("/x", iops=100).words(0)))
-        words = " ".join(qemu.Drive(nbd="/run/s", export="disk1").words(3))
-        self.assertIn("server.path=/run/s,export=disk1", words)
+        words = " ".join(qemu.Drive("/dev/loop7", direct=True).words(3))
+        self.assertIn("file=/dev/loop7,format=raw,cache=none", words)
         self.assertIn("drive=drive3", words)
 
 

@@ -19,11 +19,10 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 import scenarios  # noqa: E402
-import slowdisk  # noqa: E402
 import table  # noqa: E402
 from judge import Judge, NoVerdict, is_right, is_right_inside, same_device, utc  # noqa: E402
 from packages import PACKAGE_OF, programs_of  # noqa: E402
-from undo import Undo, kill, start_time_of, uninterrupted  # noqa: E402
+from undo import Undo, kill, start_time_of, undo_step, uninterrupted  # noqa: E402
 from virtual import description  # noqa: E402
 
 VERDICTS = {"none", "memory", "disk", "cpu", "interrupts", "channel", "controller", "network",
@@ -58,6 +57,16 @@ class Undoing(unittest.TestCase):
                 self.assertEqual(file.read(), "as it was")
             self.assertFalse(os.path.exists(undo.path))
 
+    def test_a_device_that_went_with_its_server_is_undone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            binary = os.path.join(folder, "diskwright")
+            with open(binary, "w", encoding="ascii") as file:
+                file.write('#!/bin/sh\necho "$3 was not made by \\`disk attach\\`; nothing was touched" >&2; exit 1\n')
+            os.chmod(binary, 0o755)
+            self.assertIsNone(undo_step(["detach", binary, "/dev/loop77"]))
+            # the binary is gone, and with it, by the server's own step, the device
+            self.assertIsNone(undo_step(["detach", binary + ".gone", "/dev/loop77"]))
+
     def test_a_process_is_ended_only_if_it_is_the_one(self):
         process = subprocess.Popen(["sleep", "60"], start_new_session=True)
         started = start_time_of(process.pid)
@@ -77,25 +86,6 @@ class Undoing(unittest.TestCase):
         finally:
             signal.signal(signal.SIGTERM, before)
         self.assertEqual(seen, ["noted", "handled"])
-
-
-class SlowDisk(unittest.TestCase):
-    def device(self, *words):
-        sys.argv = ["slowdisk", "--socket", "s", "--backing", "b", *words]
-        return slowdisk.Device(slowdisk.arguments())
-
-    def test_a_request_costs_positioning_and_transfer(self):
-        device = self.device("--service-ms=8", "--mb-per-s=10", "--sequential-ms=1")
-        self.assertAlmostEqual(device.seconds(slowdisk.READ, 1 << 30, 100_000), 0.018)
-        self.assertAlmostEqual(device.seconds(slowdisk.READ, (1 << 30) + 100_000, 100_000), 0.011)
-        self.assertEqual(device.seconds(slowdisk.TRIM, 0, 1 << 20), 0)
-
-    def test_a_cap_holds_once_the_burst_is_spent(self):
-        device = self.device("--cap-iops=100", "--burst=10")
-        start = time.monotonic()
-        for _ in range(30):
-            device.wait_for_allowance()
-        self.assertGreater(time.monotonic() - start, 0.17)
 
 
 class FakeMachine(mock.MagicMock):
@@ -127,6 +117,9 @@ class Systems(unittest.TestCase):
                     self.assertIn(setting.split(".")[0], parts, name)
         here = os.path.join(HERE, "systems")
         self.assertEqual({file[:-5] for file in os.listdir(here)} - used, set(), "descriptions that nobody uses")
+
+    def test_a_file_is_its_own_description(self):
+        self.assertEqual(description("/elsewhere/members.toml"), "/elsewhere/members.toml")
 
     def test_what_no_description_has_is_refused(self):
         with self.assertRaises(KeyError):

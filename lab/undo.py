@@ -58,8 +58,8 @@ class Undo:
         self.steps = []
 
     def push(self, *step):
-        """Adds a step: ("run", argv...), ("kill", pid), ("write", path, text),
-        ("rmdir", path), ("rmtree", path)."""
+        """Adds a step: ("run", argv...), ("detach", binary, device), ("kill", pid),
+        ("write", path, text), ("rmdir", path), ("rmtree", path)."""
         if step[0] == "kill":
             step = ("kill", step[1], start_time_of(step[1]))
         self.steps.append(list(step))
@@ -97,6 +97,9 @@ def undo_step(step):
     try:
         if action == "run":
             return run_until_done(rest)
+        if action == "detach":
+            # What `disk attach` made goes with its server, so it may be gone.
+            return run_until_done([rest[0], "disk", "detach", rest[1]], "was not made by `disk attach`")
         if action == "kill":
             return kill(rest[0], rest[1])
         if action == "write":
@@ -115,11 +118,12 @@ def undo_step(step):
     return None
 
 
-def run_until_done(argv):
-    """Unmounting and detaching say "busy" for a moment after the last user left."""
+def run_until_done(argv, done_already=None):
+    """Unmounting and detaching say "busy" for a moment after the last user left.
+    Where `done_already` is said, there is nothing left to do."""
     for _ in range(50):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        if done.returncode == 0 or done_already and done_already in done.stderr:
             return None
         time.sleep(0.2)
     return f"{' '.join(argv)}: {done.stderr.strip()}"

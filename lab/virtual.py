@@ -14,7 +14,9 @@ PLACES = (os.path.join(HERE, "systems"), os.path.join(os.path.dirname(HERE), "ex
 
 
 def description(name):
-    """The file of a system: the lab's own, or one of the examples."""
+    """The file of a system: one that is named, the lab's own, or one of the examples."""
+    if name.endswith(".toml"):
+        return name
     for place in PLACES:
         path = os.path.join(place, name + ".toml")
         if os.path.exists(path):
@@ -27,22 +29,21 @@ class VirtualDisk:
 
     def __init__(self, machine, name, settings):
         self.machine = machine
-        self.name = name
+        self.name = os.path.basename(name).removesuffix(".toml")
         machine.made += 1
-        stem = os.path.join(machine.folder, f"{name}-{machine.made}")
-        self.socket, self.stem = stem + ".socket", stem
-        self.log = os.path.join(machine.logs, f"inside-{len(machine.systems) + 1}-{name}")
+        self.socket = os.path.join(machine.folder, f"{self.name}-{machine.made}.socket")
+        self.log = os.path.join(machine.logs, f"inside-{len(machine.systems) + 1}-{self.name}")
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         self.process = machine.start([machine.binary, "disk", description(name), "--socket", self.socket,
                                       "--record", self.log, "--every", "1s", *words])
-        machine.wait_for(self._serves, f"{name} to be served", process=self.process)
+        machine.wait_for(self._serves, f"{self.name} to be served", process=self.process)
 
     def _serves(self):
         return os.path.exists(self.socket) and os.path.exists(self.socket + ".control")
 
     def device(self, export=""):
         """The export as a block device of the kernel. The empty name is the default export."""
-        return self.machine.attach_export(self.socket, export, f"{self.stem}-{export or 'default'}")
+        return self.machine.attach(self.socket, export)
 
     def order(self, do, **words):
         """Tells the server something, and answers what it says."""

@@ -1,34 +1,30 @@
 """md arrays in an emulated machine, and their members alone."""
 
 import os
+import time
 
 from levels import CHUNK_KB, OUTSTANDING
-from load import WINDOWS, fio_words, outcome
-from machine import wait_for
-from qemu import Drive, Guest, GuestError, sparse
+from load import fio_words, outcome, read, take
+from qemu import Drive, Guest, sparse
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+SERVED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "systems", "served.toml")
 MEMBER_MIB = 256
 ARRAY = "/dev/md0"
 MODULES = ["raid0", "raid1", "raid10", "raid456"]
 PROGRAMS = ["mdadm", "fio"]
 
-# Counts when requests flow, not when fio was asked to start, and ends fio then.
-SCRIPT = """
-done_now() {{ awk '$3 == "{name}" {{ print $4 + $8 }}' /proc/diskstats; }}
-count() {{ cat /proc/uptime; grep -E ' ({names}) ' /proc/diskstats; echo @@; }}
-before=$(done_now)
-fio {fio} > /run/fio 2>&1 &
-while [ $(done_now) -lt $((before + 50)) ]; do
-    kill -0 $! 2> /dev/null || {{ cat /run/fio; exit 0; }}
-    sleep 0.2
-done
-sleep {ramp}
-count
-for window in $(seq {windows}); do sleep {step}; count; done
-kill -INT $!
-wait $!
-cat /run/fio
+# fio ends by itself only when something is wrong.
+START = """
+(fio {fio} > /run/fio 2>&1; touch /run/fio.ended) > /dev/null &
+"""
+COUNT = """
+[ ! -e /run/fio.ended ] || {{ cat /run/fio; exit 1; }}
+awk 'FILENAME == "/proc/uptime" || $3 ~ /^({names})$/' /proc/uptime /proc/diskstats
+"""
+END = """
+killall -INT fio
+while [ ! -e /run/fio.ended ]; do sleep 0.1; done
+rm /run/fio.ended
 """
 
 
@@ -40,13 +36,13 @@ class Emulated:
     """A guest with so many members of a kind: `capped` (files under QEMU's limit) or
     `served` (one-armed drives of our own virtual disk)."""
 
-    def __init__(self, lab, members, kind, rate):
-        self.lab, self.kind = lab, kind
+    def __init__(self, machine, members, kind, rate):
+        self.machine, self.kind, self.server = machine, kind, None
         # In systems/members.toml.
         self.model = "capped" if kind == "capped" else "arm"
         drives = [getattr(self, f"_{kind}")(number, rate) for number in range(members)]
         self.devices = [device(number) for number in range(members)]
-        self.guest = Guest(lab.undo, lab.folder, drives, MODULES, PROGRAMS)
+        self.guest = Guest(machine.undo, machine.folder, drives, MODULES, PROGRAMS)
         self.about = self.guest.sh("uname -sr")
         for member in self.devices:
             # The kernel's own holding back of writes has no part in the model: arrays
@@ -55,17 +51,15 @@ class Emulated:
             self.guest.sh(f"echo 0 > /sys/block/{member[5:]}/queue/wbt_lat_usec")
 
     def _capped(self, number, rate):
-        path = os.path.join(self.lab.folder, f"member{number}")
+        path = os.path.join(self.machine.folder, f"member{number}")
         return Drive(sparse(path, MEMBER_MIB), iops=rate)
 
     def _served(self, number, _rate):
-        """A drive of our own virtual disk; one server has all of them."""
-        path = os.path.join(self.lab.folder, "served")
-        if number == 0:
-            system = os.path.join(HERE, "systems", "served.toml")
-            self.lab.start([self.lab.binary, "disk", system, "--socket", path])
-            wait_for(lambda: os.path.exists(path), "the served disks' socket")
-        return Drive(nbd=path, export=f"disk{number}")
+        """A drive of our own virtual disk; one server has all of them. Attached here, and
+        not by QEMU's own NBD client: 7.2's keeps up to 16 answers back until the last of
+        them has come, so that members idle that have work waiting."""
+        self.server = self.server or self.machine.system(SERVED)
+        return Drive(self.server.device(f"disk{number}"), direct=True)
 
     def believe(self, rotational):
         for member in self.devices:
@@ -87,12 +81,37 @@ class Emulated:
 
     def measure(self, target, members, read_percent, options, outstanding=OUTSTANDING):
         """Runs fio on a device; `members` are those whose I/Os are counted beside it."""
-        names = {name.removeprefix("/dev/") for name in (target, *members)}
+        names = [name.removeprefix("/dev/") for name in (target, *members)]
+        script = COUNT.format(names="|".join(dict.fromkeys(names)))
+
+        def count():
+            asked = time.monotonic()
+            text = self.guest.sh(script)
+            return (asked + time.monotonic()) / 2, text
+
+        def done():
+            return sum(read(*count())[1][names[0]][::2])
+
+        before = done()
         words = fio_words(target, read_percent, options, outstanding)
-        answer = self.guest.sh(SCRIPT.format(
-            fio=" ".join(words), name=target.removeprefix("/dev/"), names="|".join(names),
-            ramp=options.ramp, step=options.seconds / WINDOWS, windows=WINDOWS), options.seconds + 120)
-        *readings, trouble = answer.split("@@")
-        if len(readings) <= WINDOWS:
-            raise GuestError(f"fio: {trouble.strip()[-400:]}")
-        return outcome(target.removeprefix("/dev/"), readings)
+        self.guest.sh(START.format(fio=" ".join(words)))
+        readings = take(lambda: done() - before, count, options)
+        self.guest.sh(END)
+        readings, pace = by_this_clock(readings)
+        return outcome(names[0], readings) | {"guest_clock": pace}
+
+
+def by_this_clock(readings):
+    """Readings whose first line is the emulated machine's uptime, at moments of this
+    machine's clock; and how many seconds of the other went by in one of this one.
+
+    The uptime tells exactly when the counters were read but may run at a pace of its
+    own; this machine knows its own time, but hears of the counters some 50 ms later.
+    """
+    (start, first), (end, last) = readings[0], readings[-1]
+    pace = (uptime(last) - uptime(first)) / (end - start)
+    return [(uptime(text) / pace, text) for _, text in readings], pace
+
+
+def uptime(text):
+    return float(text.split(maxsplit=1)[0])

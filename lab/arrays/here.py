@@ -1,19 +1,19 @@
-"""btrfs arrays on this machine's own kernel, over slow disks.
+"""btrfs arrays on this machine's own kernel, over drives of our own virtual disk.
 
-The members are the lab's: one arm behind NBD, as a file by nbdfuse, as a block
-device by a loop (`machine.slow_disk`). About ten requests are in flight below
-such a device; the others wait in the kernel, which is the same to one arm.
+The members are one-armed drives of one described system, each attached to the
+kernel (`disk attach`). About ten requests are in flight below such a device; the
+others wait in the kernel, which is the same to one arm.
 """
 
 import os
 import time
 
 from levels import OUTSTANDING
-from load import KB, WINDOWS, fio_words, outcome
-from machine import LabError, Machine, need_root, read_text, wait_for, write_text
+from load import KB, fio_words, outcome, take
+from machine import LabError, need_root, read_text, write_text
 from undo import kill, start_time_of
 
-MEMBER_MIB = 1024
+SERVED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "systems", "served.toml")
 # Of each thread's own file.
 FILE_MIB = 8
 
@@ -21,13 +21,13 @@ FILE_MIB = 8
 class Here:
     """So many slow disks, and a btrfs over some of them."""
 
-    def __init__(self, lab, members, rate):
-        need_root("btrfs over loop devices")
-        self.machine = Machine(lab.undo, settle=0, watched=0)
+    def __init__(self, machine, members):
+        need_root("btrfs over block devices")
+        self.machine = machine
         self.kind = self.model = "arm"
         self.about = "Linux " + os.uname().release
-        self.devices = [self.machine.slow_disk(MEMBER_MIB, service_ms=1000 / rate, parallel=1)
-                        for _ in range(members)]
+        served = machine.system(SERVED)
+        self.devices = [served.device(f"disk{number}") for number in range(members)]
         for device in self.devices:
             self._no_throttle(device)
         self.folder = None
@@ -71,13 +71,8 @@ class Here:
                 words += [f"--name=lab.{number}", f"--filename={target}/lab.{number}"]
         fio = self.machine.start(["fio", *words])
         try:
-            wait_for(lambda: sum(self._requests(fio)) > 50, "fio's requests to flow", 30)
-            time.sleep(options.ramp)
+            readings = take(lambda: sum(self._requests(fio)), lambda: self._count(fio, members), options)
             even = self._even_ids(fio)
-            readings = [self._count(fio, members)]
-            for _ in range(WINDOWS):
-                time.sleep(options.seconds / WINDOWS)
-                readings.append(self._count(fio, members))
             if fio.poll() is not None:
                 with open(fio.log, encoding="utf-8", errors="replace") as file:
                     raise LabError(f"fio ended: {file.read()[-400:].strip()}")
@@ -103,11 +98,11 @@ class Here:
         return [int(counts[name]) // (KB * 1024) for name in ("rchar", "wchar")]
 
     def _count(self, fio, members):
-        """What fio's threads have read and written, in the form of /proc/diskstats (without
-        times), and the members' own lines."""
+        """The moment, what fio's threads have read and written, in the form of
+        /proc/diskstats (without times), and the members' own lines."""
         reads, writes = self._requests(fio)
-        lines = [f"{time.monotonic()}", f"0 0 fio {reads} 0 0 0 {writes} 0 0 0"]
+        moment, lines = time.monotonic(), [f"0 0 fio {reads} 0 0 0 {writes} 0 0 0"]
         names = {os.path.basename(member) for member in members}
         with open("/proc/diskstats", encoding="ascii") as file:
             lines += [line for line in file if line.split()[2] in names]
-        return "\n".join(lines)
+        return moment, "\n".join(lines)

@@ -3,10 +3,14 @@
 Fio keeps so many random 4 KB requests outstanding. They are counted by the
 kernel's own counters in the middle of its run: fio's rates
 leave out what was outstanding when its ramp ended, five in a hundred of a short
-run on slow members.
+run on slow members. When they are counted is told by this machine's clock, never by
+an emulated machine's, which may run at a pace of its own.
 """
 
 import statistics
+import time
+
+from machine import wait_for
 
 KB = 4
 # How much longer than the counting fio runs at most.
@@ -25,14 +29,27 @@ def fio_words(target, read_percent, options, outstanding, **more):
     return [f"--{key}={value}" for key, value in settings.items() if value is not None]
 
 
+def take(done, count, options):
+    """Readings at the windows' ends, beginning when requests flow and not when fio was
+    asked to start. `done` tells how many were; `count` gives a moment and lines in the form
+    of /proc/diskstats."""
+    wait_for(lambda: done() > 50, "fio's requests to flow", 60)
+    time.sleep(options.ramp)
+    readings, start = [count()], time.monotonic()
+    for window in range(1, WINDOWS + 1):
+        time.sleep(max(0.0, start + options.seconds * window / WINDOWS - time.monotonic()))
+        readings.append(count())
+    return readings
+
+
 def outcome(name, readings):
     """What came of a run: requests a second of device `name` and their times, and
-    the I/Os of its members, by readings of /proc/uptime and /proc/diskstats.
+    the I/Os of its members, by readings of a clock and of /proc/diskstats.
 
     The rate is the median of those between readings: a moment in which others
     kept this machine from running is not the array's.
     """
-    readings = [read(text) for text in readings]
+    readings = [read(*reading) for reading in readings]
     (start, first), (end, last) = readings[0], readings[-1]
     seconds = end - start
     counts = {device: [b - a for a, b in zip(first[device], last[device])]
@@ -58,9 +75,7 @@ def rate(name, before, after):
     return (last[name][0] - first[name][0] + last[name][2] - first[name][2]) / (end - start)
 
 
-def read(text):
-    """Seconds, and of each device: reads, their ms, writes, their ms."""
-    uptime, *lines = text.strip().splitlines()
-    fields = [line.split() for line in lines]
-    return float(uptime.split()[0]), {words[2]: [int(words[i]) for i in (3, 6, 7, 10)]
-                                      for words in fields if len(words) > 10}
+def read(moment, text):
+    """The moment, and of each device: reads, their ms, writes, their ms."""
+    fields = [line.split() for line in text.splitlines()]
+    return moment, {words[2]: [int(words[i]) for i in (3, 6, 7, 10)] for words in fields if len(words) > 10}
