@@ -2,6 +2,7 @@
 
 use diskwright_simulator::array::Level;
 use diskwright_simulator::load::{Access, LoadSpec, Part, Recorded, Sizes, Spell};
+use diskwright_simulator::run::Simulation;
 use diskwright_simulator::system::read::{Described, Files, Setting, read, read_with};
 use diskwright_simulator::system::{RunBy, Target, Transfer};
 
@@ -227,6 +228,25 @@ fn settings_stand_in_the_place_of_what_is_said() {
     assert!(told(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
     assert!(told(&text, &["workload.users=many"]).contains("`users` is a whole number, not a text"));
     assert_eq!(Setting::parse("users"), None);
+}
+
+#[test]
+fn all_targets_are_used() {
+    let two = "[[drive]]\nname = \"disk\"\ncount = 2\nplain = { servers = 1, service = { constant_us = 5000 } }\n\
+               capacity = \"1GB\"\n[watch]\nduration = \"20s\"\n[[workload]]\non = \"disk\"\n";
+    for load in ["users = 2", "users = 2\noutstanding = 4\naccess = \"sequential\"", "rate = \"100/s\""] {
+        let system = described(&format!("{two}{load}\n")).system;
+        let report = Simulation::new(&system).expect("possible").run(|_| {});
+        let drives = report.components.iter().filter(|part| part.name.starts_with("disk"));
+        let rates: Vec<f64> = drives.map(|part| part.totals.throughput_per_s()).collect();
+        assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 40.0), "{load}: {rates:?}");
+    }
+    for rest in ["[[workload.class]]\non = \"disk0\"", "kind = \"netbench\"", "kind = \"oltp\"", "kind = \"sort\""] {
+        let told = told(&format!("{two}{rest}\n"), &[]);
+        assert!(told.contains("nothing of this workload goes to `disk1`"), "{rest}: {told}");
+    }
+    let both = "[[workload.class]]\non = \"disk0\"\n[[workload.class]]\non = \"disk1\"\n";
+    assert_eq!(told(&format!("{two}{both}"), &[]), "");
 }
 
 #[test]

@@ -29,12 +29,20 @@ const KEYS: [&str; 15] = [
 ];
 
 /// The classes of a workload on `targets`; `cached` is the usual way where a
-/// file cache is there.
+/// file cache is there. Where no class says which target it uses, each of them
+/// is used as often.
 pub(super) fn classes(fields: &Fields<'_, '_>, targets: &[String], cached: bool) -> Vec<Class> {
     if !fields.has("class") {
         fields.know(&["class"]);
-        let class = Class::default();
-        return vec![Class { name: "all".into(), transfers: vec![transfer(fields, cached, 0)], ..class }];
+        let one = transfer(fields, cached, 0);
+        let class = |name: &str, target| {
+            let transfers = vec![Transfer { target, ..one.clone() }];
+            Class { name: name.into(), transfers, ..Class::default() }
+        };
+        return match targets {
+            [] | [_] => vec![class("all", 0)],
+            several => several.iter().zip(0..).map(|(name, at)| class(name, at)).collect(),
+        };
     }
     for key in KEYS.into_iter().filter(|key| fields.has(key)) {
         fields.wrong_at(key, format!("`{key}` stands in each [[workload.class]] where there are some"));

@@ -47,6 +47,7 @@ pub(super) fn workloads(top: &Fields<'_, '_>, names: &Names, system: &System, fi
         let words: Vec<String> = targets.iter().map(|t| called(system, names, *t)).collect();
         let Some(load) = spec(fields, &words, system.host.cache.is_some(), files) else { return };
         if !targets.is_empty() && fields.source.is_well() {
+            refuse_unused(fields, &words, &load);
             check(fields, system, &targets, &load);
         }
         workloads.push(Workload { name, targets, load });
@@ -279,6 +280,23 @@ fn uniform(inner: &Fields<'_, '_>) -> Option<Spell> {
             inner.wrong_at("uniform", right);
             None
         }
+    }
+}
+
+/// A target that nothing is asked of was forgotten somewhere.
+fn refuse_unused(fields: &Fields<'_, '_>, targets: &[String], load: &LoadSpec) {
+    let of_classes = |classes: &[Class]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
+    let used: Vec<u16> = match load {
+        LoadSpec::Closed(ClosedSpec { classes, .. }) | LoadSpec::Open(OpenSpec { classes, .. }) => of_classes(classes),
+        LoadSpec::Netbench(mix) => vec![mix.target],
+        LoadSpec::Oltp(oltp) => vec![oltp.data.target, oltp.log.target],
+        LoadSpec::Sort(sort) => vec![sort.input.target, sort.work.target, sort.output.target],
+        // a file on each; devices of a trace are counted there
+        LoadSpec::Scan(_) | LoadSpec::Trace(_) => return,
+    };
+    if let Some((name, _)) = targets.iter().zip(0..).find(|(_, at)| !used.contains(at)) {
+        let because = format!("nothing of this workload goes to `{name}`: leave it out, or let some part be `on` it");
+        fields.wrong_at("on", because);
     }
 }
 
