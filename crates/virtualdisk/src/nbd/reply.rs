@@ -1,8 +1,6 @@
 //! Answers to requests, put behind what already waits to be sent. None of them
 //! takes memory but the output's.
 
-use std::ops::Range;
-
 use super::handshake::{Session, short};
 use super::request::Request;
 use super::wire::{self, CommandFlags, ErrorCode, chunk, extent};
@@ -36,29 +34,12 @@ pub fn read_head(output: &mut Vec<u8>, session: &Session, request: &Request) {
     }
 }
 
-/// As [`read_head`], with room for the data, which is where the returned range
-/// of the output says. It holds zeroes.
-pub fn begin_read(output: &mut Vec<u8>, session: &Session, request: &Request) -> Range<usize> {
-    read_head(output, session, request);
-    let start = output.len();
-    output.resize(start + request.length as usize, 0);
-    start..output.len()
-}
-
 /// The head of a piece of a structured read: `length` bytes from `offset` (of
 /// the export) have to follow. The reply is complete after the `last` piece.
 pub fn data_head(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, last: bool) {
     let flags = if last { chunk::DONE } else { 0 };
     head(output, flags, chunk::OFFSET_DATA, cookie, length.saturating_add(8));
     output.extend_from_slice(&offset.to_be_bytes());
-}
-
-/// A piece of a structured read that is zeroes; not for requests with
-/// [`CommandFlags::DF`].
-pub fn hole(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, last: bool) {
-    head(output, if last { chunk::DONE } else { 0 }, chunk::OFFSET_HOLE, cookie, 12);
-    output.extend_from_slice(&offset.to_be_bytes());
-    output.extend_from_slice(&length.to_be_bytes());
 }
 
 /// A stretch of an export.

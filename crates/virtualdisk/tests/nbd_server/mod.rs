@@ -112,8 +112,8 @@ impl Served {
         let place = from..from + request.length as usize;
         match request.command {
             Command::Read => {
-                let room = reply::begin_read(output, session, request);
-                return output[room].copy_from_slice(&disk[place]);
+                reply::read_head(output, session, request);
+                return output.extend_from_slice(&disk[place]);
             }
             Command::BlockStatus => {
                 let blocks = disk[place].chunks(BLOCK);
