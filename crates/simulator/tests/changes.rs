@@ -310,6 +310,26 @@ fn another_member_may_fail_while_one_is_rebuilt() {
 }
 
 #[test]
+fn a_rebuild_of_several_steps_at_a_time_gets_on() {
+    // each of 512 steps reads two members and writes one: 1 ms, and 1 ms
+    let mut system = set(Level::Raid5, 3, 1);
+    system.arrays[0].rebuild = Some(Background { step_blocks: 128, depth: 4, rate: None });
+    let mut raid = serving(&system);
+    raid.change(fail(2)).expect("possible");
+    let mut before = 0;
+    for step in 1..=4 {
+        raid.pass_until(step * 100 * MS);
+        let state = raid.array_state(0).expect("there");
+        let done = raid.interval().arrays[0].background.expect("a rebuild").done_bytes;
+        assert_eq!(done, state.good_below * 512);
+        assert!(done >= before + (5 << 20), "after {step} tenths of a second {done} bytes are done");
+        before = done;
+    }
+    raid.pass_until(S);
+    assert_eq!(raid.array_state(0).expect("there"), Default::default(), "it is good again");
+}
+
+#[test]
 fn what_is_not_there_cannot_change() {
     let mut raid = serving(&set(Level::Raid5, 3, 0));
     let said = |raid: &mut Simulation, change| raid.change(change).expect_err("impossible").to_string();

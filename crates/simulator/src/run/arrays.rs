@@ -59,13 +59,13 @@ pub(super) struct Running {
     pub targets: Members,
     pub pass: Pass,
     pub settings: Background,
-    /// Steps that are out.
-    pub out: u32,
+    /// Steps that are out, by their first member blocks.
+    pub out: Vec<u64>,
     /// When the next step may begin.
     pub next_at: Ns,
     /// When it ended.
     pub ended: Option<Ns>,
-    /// Member blocks that are done.
+    /// Member blocks below which all are done.
     pub done: u64,
 }
 
@@ -248,8 +248,9 @@ impl Simulation {
     /// A request of an array is done.
     pub(super) fn array_done(&mut self, now: Ns, array: u16, job: u32) {
         if let Parent::Background { round, .. } = self.jobs[job].parent {
+            let from = self.jobs[job].io.first;
             self.jobs.remove(job);
-            self.background_done(now, array, round);
+            self.background_done(now, array, round, from);
             return;
         }
         let run = &mut self.arrays[usize::from(array)];
@@ -263,7 +264,7 @@ impl Simulation {
         loop {
             let run = &mut self.arrays[usize::from(array)];
             let Some(running) = &mut run.background else { return };
-            if running.out >= running.settings.depth.max(1) || running.ended.is_some() {
+            if running.out.len() as u64 >= u64::from(running.settings.depth.max(1)) || running.ended.is_some() {
                 return;
             }
             if running.next_at > now {
@@ -274,14 +275,14 @@ impl Simulation {
             let mut plan = std::mem::take(&mut run.plan);
             if !running.pass.next(&run.planner, &mut plan) {
                 run.plan = plan;
-                if running.out == 0 {
+                if running.out.is_empty() {
                     running.ended = Some(now);
                     self.background_ended(now, array);
                 }
                 return;
             }
             let bytes = (running.pass.done() - from) * BLOCK_BYTES;
-            running.out += 1;
+            running.out.push(from);
             running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
             let parent = Parent::Background { array, round: run.round };
             let job = Job { phase: Phase::Before, ..Job::new(Io::read(from, 1), run.own, parent) };
@@ -290,19 +291,21 @@ impl Simulation {
         }
     }
 
-    fn background_done(&mut self, now: Ns, array: u16, round: u32) {
+    /// The step that begins at `from` is done.
+    fn background_done(&mut self, now: Ns, array: u16, round: u32, from: u64) {
         let run = &mut self.arrays[usize::from(array)];
         if round != run.round {
             return;
         }
         if let Some(running) = &mut run.background {
-            running.out = running.out.saturating_sub(1);
-            if running.out == 0 {
-                running.done = running.pass.done();
-                if running.task == Task::Rebuild {
-                    let state = running.pass.state(&run.planner);
-                    run.planner.set_state(state);
-                }
+            running.out.retain(|step| *step != from);
+            // steps that were done out of turn count when those before them are done
+            let first = running.out.iter().min().copied();
+            running.done = first.unwrap_or(running.pass.done());
+            if running.task == Task::Rebuild {
+                let all = running.pass.state(&run.planner);
+                let state = first.map_or(all, |first| State { good_below: first, ..run.planner.state() });
+                run.planner.set_state(state);
             }
         }
         self.background(now, array);
@@ -340,6 +343,6 @@ impl ArrayRun {
 impl Running {
     pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> Running {
         let done = pass.done();
-        Running { task, targets, pass, settings, out: 0, next_at: 0, ended: None, done }
+        Running { task, targets, pass, settings, out: Vec::new(), next_at: 0, ended: None, done }
     }
 }
