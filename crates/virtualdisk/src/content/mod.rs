@@ -104,9 +104,14 @@ impl Content {
             }
         }
         if let Backing::File(path) = backing {
-            let kept = content.note(&[0; NOTE_BYTES as usize]).and_then(|()| content.keep());
-            let why = |why| ContentError::File { path: path.clone(), what: "what arrays need cannot be written", why };
-            kept.map_err(why)?;
+            match content.keep().and_then(|()| content.note(&[0; NOTE_BYTES as usize])) {
+                // what is there is as good: the note is settled once more by the next server
+                Err(why) if existed && trouble::is_full(&why) => {}
+                kept => kept.map_err(|why| {
+                    let what = "what arrays need cannot be written";
+                    ContentError::File { path: path.clone(), what, why }
+                })?,
+            }
         }
         Ok(content)
     }
@@ -323,6 +328,20 @@ impl Content {
 /// what is wrong with it where not.
 pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
     Ledger::read(text, &sets.iter().map(Shape::of).collect::<Vec<_>>()).map(|_| ())
+}
+
+/// Bytes of an array or a drive of a system.
+///
+/// # Errors
+/// With an array that cannot be.
+pub fn bytes(system: &System, target: Target) -> Result<u64, ContentError> {
+    match target {
+        Target::Drive(drive) => Ok(bytes_of(system, drive)),
+        Target::Array(at) => system.arrays.get(at).map_or(Ok(0), |set| {
+            let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+            Ok(array.blocks().saturating_mul(BLOCK_BYTES))
+        }),
+    }
 }
 
 fn bytes_of(system: &System, drive: u32) -> u64 {

@@ -106,18 +106,26 @@ pub enum Trouble {
     Torn(u64),
     /// What the kernel says of the backing file.
     #[error("the backing file: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::of(error)
+    }
 }
 
 impl Trouble {
     /// From the kernel: a full disk, a quota or a limit of file size are one thing.
     pub(super) fn of(error: io::Error) -> Trouble {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        match error.kind() {
-            StorageFull | QuotaExceeded | FileTooLarge => Trouble::NoSpace,
-            _ => Trouble::Io(error),
-        }
+        if is_full(&error) { Trouble::NoSpace } else { Trouble::Io(error) }
     }
+}
+
+/// Whether the backing disk has no room.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// A write that failed: how many bytes were written before.

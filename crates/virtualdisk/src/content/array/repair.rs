@@ -160,7 +160,8 @@ impl ArrayContent {
                 continue;
             }
             match self.mend(stores, row, lost) {
-                Err(Trouble::Torn(row)) => self.torn.add(row),
+                // a full disk is no reason not to serve what is on it
+                Err(Trouble::Torn(_) | Trouble::NoSpace) => self.torn.add(row),
                 other => other?,
             }
         }

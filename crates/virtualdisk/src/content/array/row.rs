@@ -326,14 +326,20 @@ impl Stretch<'_> {
         Ok(())
     }
 
-    /// Parities from the data as they are now, where parities were written,
-    /// and have room therefore.
+    /// Parities from the data as they are now, up to where parities were
+    /// written. Only what is wrong is written: that has room, where the disk is full.
     pub fn resync(&self, stores: &mut Stores, scratch: &mut Scratch, written: [usize; MOST]) -> Result<(), Trouble> {
         self.gather(stores, scratch)?;
         for j in self.parities().filter(|j| written[usize::from(*j)] > 0) {
             self.encode(scratch, j);
-            let parity = &scratch.parity[usize::from(j)][..written[usize::from(j)]];
-            stores.write(self.drive(self.parity(j)), self.at(), parity)?;
+            let (drive, len) = (self.drive(self.parity(j)), written[usize::from(j)]);
+            grow(&mut scratch.other, len);
+            let (there, right) = (&mut scratch.other[..len], &scratch.parity[usize::from(j)][..len]);
+            stores.read(drive, self.at(), there)?;
+            let wrong = |at: &usize| there[*at] != right[*at];
+            if let (Some(first), Some(last)) = ((0..len).find(wrong), (0..len).rfind(wrong)) {
+                stores.write(drive, self.at() + first as u64, &right[first..=last])?;
+            }
         }
         Ok(())
     }
