@@ -200,6 +200,84 @@ fn what_is_said_before_anything_is_served() {
     wrong(&["/nowhere.toml"], 1, "/nowhere.toml");
     let taken = disk.folder.path().join("system.toml");
     wrong(&[&file, "--socket", &taken.display().to_string()], 1, "something else of that name");
+    let path = |name: &str| disk.folder.path().join(name).display().to_string();
+    wrong(&[&file, "--socket", &path(&"s".repeat(99))], 1, "and a socket's 107 at most");
+    let new = path("new");
+    wrong(&[&file, "--memory", "1GB", "--backing", &new], 2, "--memory is for content in memory");
+    // what is refused leaves no file behind that a better try would stumble over
+    wrong(&[&file, "--socket", &path("t"), "--size", "1TB", "--backing", &new], 1, "`data` holds 127991808 bytes");
+    wrong(&[&file, "--socket", &taken.display().to_string(), "--backing", &new], 1, "something else of that name");
+    assert!(!Path::new(&new).exists());
+}
+
+/// `sudo diskwright disk attach` is to find what the same person serves without sudo.
+#[test]
+fn what_sudos_caller_serves_is_found() {
+    let disk = Disk::serve(RAID5, &[]);
+    let (caller, temporary) = (Command::new("id").arg("-u").output(), disk.folder.path());
+    let root = caller.is_ok_and(|id| id.stdout == b"0\n");
+    let folder = temporary.join("diskwright-12345");
+    if !root || std::os::unix::fs::chown(temporary.join("diskwright-0"), Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can be somebody else before sudo");
+        return;
+    }
+    std::fs::rename(temporary.join("diskwright-0"), &folder).expect("another's folder");
+    let status = |caller: &str| {
+        let mut command = diskwright();
+        command.args(["disk", "status"]).env("TMPDIR", temporary).env("SUDO_UID", caller).output().expect("it runs")
+    };
+    let told = status("12345");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(!status("12346").status.success(), "a third one's is not looked for");
+}
+
+#[test]
+fn only_what_has_failed_is_replaced() {
+    let disk = Disk::serve(RAID5, &[]);
+    let (mut alone, mut back) = (disk.client("disk3"), [0; 512]);
+    alone.write(0, &[7; 512], CommandFlags::default()).expect("written");
+    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` works; only a drive that has failed"));
+    assert!(disk.refused(&["replace", "disk0"]).contains("`disk0` works"));
+    disk.json(&["error", "disk3", "--share", "0.5"]);
+    assert!(disk.refused(&["replace", "disk3"]).contains("`disk3` works"));
+    disk.json(&["error", "disk3", "--share", "0"]);
+    alone.read(0, &mut back).expect("read");
+    assert_eq!(back, [7; 512]);
+    disk.json(&["fail", "disk3"]);
+    disk.json(&["replace", "disk3"]);
+    alone.read(0, &mut back).expect("read");
+    assert_eq!(back, [0; 512]);
+}
+
+#[test]
+fn a_rebuild_of_several_steps_at_a_time_tells_how_far_it_is() {
+    let system =
+        RAID5.replace("rebuild = { step = \"1MB\" }", "spares = \"disk3\"\nrebuild = { step = \"64KB\", depth = 4 }");
+    let disk = Disk::serve(&system, &["--every", "50ms", "--speed", "0.005"]);
+    disk.json(&["fail", "disk1"]);
+    let done = || disk.json(&["status"])["arrays"][0]["background"]["done_bytes"].as_u64();
+    let begun = std::time::Instant::now();
+    while done().is_none_or(|done| done == 0) {
+        assert!(begun.elapsed().as_secs() < 30, "{}", disk.json(&["status"]));
+        std::thread::yield_now();
+    }
+    assert_eq!(states(&disk.json(&["status"])), ["well", "rebuilding", "well"]);
+}
+
+#[test]
+fn a_disk_whose_socket_is_called_control_is_found() {
+    let disk = Disk::serve(RAID5, &[]);
+    let (file, socket) = (disk.folder.path().join("system.toml"), disk.folder.path().join("my.control"));
+    let mut command = diskwright();
+    let child = command.arg("disk").arg(&file).arg("--socket").arg(&socket).stdout(Stdio::piped());
+    let mut child = child.env("TMPDIR", disk.folder.path()).spawn().expect("started");
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
+    let stop = diskwright().args(["disk", "stop", "--socket"]).arg(&socket).output().expect("it runs");
+    if !stop.status.success() {
+        let _ = child.kill();
+    }
+    assert!(child.wait().expect("ended").success(), "{}", String::from_utf8_lossy(&stop.stderr));
 }
 
 #[test]

@@ -116,13 +116,14 @@ fn give(which: &Which, order: &Order) -> Result<(), Failure> {
 /// The control socket of the disk that is meant.
 pub fn control(socket: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(socket) = socket {
-        let is_control = socket.extension().is_some_and(|end| end == "control");
-        return Ok(if is_control { socket.to_owned() } else { control_beside(socket) });
+        let (beside, named) = (control_beside(socket), socket.extension().is_some_and(|end| end == "control"));
+        // a disk's own socket may be called so
+        return Ok(if named && !beside.exists() { socket.to_owned() } else { beside });
     }
     let running = server::running()?;
     match running.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::Failed("no disk of this user is served on this machine".into())),
+        [] => Err(Failure::Failed("no disk of this user is served on this machine; of another's, say --socket".into())),
         several => {
             let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
             Err(Failure::Usage(format!("several disks are served; say which by --socket: {}", names.join(", "))))

@@ -72,6 +72,9 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let Some(path) = &arguments.system else {
         return Err(Failure::Usage("a system to serve, or an order; see `diskwright disk --help`".into()));
     };
+    if arguments.memory.is_some() && arguments.backing != "memory" {
+        return Err(Failure::Usage("--memory is for content in memory; a file takes what its file system has".into()));
+    }
     let (system, notes) = describe(path, &arguments.set)?;
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let options = Options {

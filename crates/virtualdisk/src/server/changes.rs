@@ -68,6 +68,12 @@ impl Changes {
         self.any_fails = self.drives.iter().any(|change| change.failing_reads > 0.0 || change.failing_writes > 0.0);
     }
 
+    /// Whether all of a drive's requests fail.
+    pub fn has_failed(&self, drive: u32) -> bool {
+        let fails = |change: &Change| change.failing_reads >= 1.0 && change.failing_writes >= 1.0;
+        self.drives.get(drive as usize).is_some_and(fails)
+    }
+
     /// Drives that are not as described.
     pub fn all(&self) -> impl Iterator<Item = (u32, &Change)> {
         let numbered = (0..).zip(&self.drives);

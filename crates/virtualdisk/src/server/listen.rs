@@ -14,6 +14,8 @@ use super::ServeError;
 
 /// Clients that may wait to be taken.
 const BACKLOG: i32 = 1024;
+/// Longest path of a socket, bytes (`sun_path` of unix(7), and its end).
+const MOST_PATH: usize = 107;
 /// Servers that this process has had.
 static SERVERS: AtomicU32 = AtomicU32::new(0);
 
@@ -92,6 +94,7 @@ impl Listener {
         let wrong = |because: String| ServeError::Listen { place: place.uri(""), because };
         match place {
             Place::Unix(path) => {
+                fits(path).map_err(wrong)?;
                 clear(path).map_err(wrong)?;
                 let fd = private(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
                 Ok(Listener { fd, place: place.clone(), file: Some(path.clone()) })
@@ -117,6 +120,18 @@ fn private(path: &Path) -> rustix::io::Result<OwnedFd> {
     net::bind(&fd, &SocketAddrUnix::new(path)?)?;
     net::listen(&fd, BACKLOG)?;
     Ok(fd)
+}
+
+/// Sockets have room for so long a name only.
+fn fits(path: &Path) -> Result<(), String> {
+    let bytes = path.as_os_str().len();
+    match bytes <= MOST_PATH {
+        true => Ok(()),
+        false => Err(format!(
+            "its path has {bytes} bytes, and a socket's {MOST_PATH} at most, `.control` behind it counted; \
+             say a shorter one"
+        )),
+    }
 }
 
 /// Removes a socket that nobody serves. Anything else in its place stays.
@@ -150,6 +165,11 @@ pub fn beside(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// A user's folder where the system gives him none.
+fn own_folder(user: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("diskwright-{user}"))
+}
+
 /// A folder that only this user can enter, for sockets without a name of their own.
 ///
 /// # Errors
@@ -159,7 +179,7 @@ pub fn folder() -> Result<PathBuf, ServeError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
     let path = match runtime {
         Some(runtime) => runtime.join("diskwright"),
-        None => std::env::temp_dir().join(format!("diskwright-{user}")),
+        None => own_folder(user),
     };
     let wrong = |because: String| ServeError::Listen { place: path.display().to_string(), because };
     match fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -203,14 +223,26 @@ impl Drop for Notice {
     }
 }
 
-/// The control sockets of this user's servers that answer. What killed servers
-/// left is removed.
+/// The folders of the user who became root by sudo, to attach what he serves.
+fn folders_before_sudo() -> Vec<PathBuf> {
+    let user = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok());
+    let Some(user) = user.filter(|_| rustix::process::geteuid().is_root()) else { return Vec::new() };
+    let places = [PathBuf::from(format!("/run/user/{user}/diskwright")), own_folder(user)];
+    let is_his = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0)
+    };
+    places.into_iter().filter(is_his).collect()
+}
+
+/// The control sockets of this user's servers that answer, and of those of the user who became root by sudo.
+/// What killed servers left is removed.
 ///
 /// # Errors
 /// When the folder cannot be had.
 pub fn running() -> Result<Vec<PathBuf>, ServeError> {
-    let folder = folder()?;
-    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut folders = folders_before_sudo();
+    folders.push(folder()?);
+    let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
     let mut found = Vec::new();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("disk-")) {
         let Ok(control) = fs::read_link(entry.path()) else { continue };
@@ -222,6 +254,7 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
         }
     }
     found.sort();
+    found.dedup();
     Ok(found)
 }
 

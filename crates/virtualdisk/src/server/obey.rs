@@ -71,15 +71,24 @@ impl Engine {
     }
 
     fn replace_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
+        // what lies on it would be lost by a slip
+        if self.is_alone(drive) && !self.changes.has_failed(drive) {
+            return Err(format!("`{name}` works; only a drive that has failed can be replaced"));
+        }
         self.forget_alone(drive, name)?;
         self.changes.forget(drive);
         Ok(())
     }
 
+    /// It is served by itself.
+    fn is_alone(&self, drive: u32) -> bool {
+        self.exports.iter().any(|export| export.target == Target::Drive(drive))
+    }
+
     fn forget_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         let target = Target::Drive(drive);
-        if !self.exports.iter().any(|export| export.target == target) {
-            return Err(format!("`{name}` is a spare, or its place was taken by one"));
+        if !self.is_alone(drive) {
+            return Err(format!("`{name}` is in no array's place now: it is a spare, or one came into its place"));
         }
         let bytes = self.content.bytes(target);
         self.content.trim(target, 0, bytes).map_err(|trouble| trouble.to_string())

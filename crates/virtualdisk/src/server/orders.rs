@@ -109,46 +109,67 @@ pub fn parse(line: &[u8]) -> Result<Order, String> {
 /// Who give orders at a time.
 pub const MOST_GIVERS: usize = 64;
 
-/// Who gives orders.
+/// Who gives orders. What it said and what it was not told yet are bounded: the
+/// next order is looked at when it has read the last answer.
 #[derive(Debug)]
 pub struct Giver {
-    fd: OwnedFd,
-    line: Vec<u8>,
+    pub fd: OwnedFd,
+    input: Vec<u8>,
+    answer: Vec<u8>,
 }
 
 impl Giver {
     /// Nothing was said yet.
     pub fn new(fd: OwnedFd) -> Giver {
-        Giver { fd, line: Vec::new() }
+        Giver { fd, input: Vec::new(), answer: Vec::new() }
     }
 
-    /// Reads what has come and answers each line with what `obey` says. False
-    /// where nothing more will come.
-    pub fn receive(&mut self, mut obey: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
-        let mut room = [0; LONGEST_ORDER];
-        let bytes = match recv(&self.fd, &mut room, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return false,
-            Ok((bytes, _)) => bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return true,
-            Err(_) => return false,
-        };
-        for byte in &room[..bytes] {
-            if *byte != b'\n' {
-                self.line.push(*byte);
-                if self.line.len() > LONGEST_ORDER {
-                    return false;
-                }
-                continue;
-            }
-            let answer = match obey(&std::mem::take(&mut self.line)) {
-                Ok(value) => value,
-                Err(because) => json!({ "error": because }),
-            };
-            let mut text = answer.to_string();
-            text.push('\n');
-            // who does not read a line of answer is not waited for
-            if send(&self.fd, text.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) != Ok(text.len()) {
+    /// Whether to look for orders, and for room for an answer.
+    pub fn wants(&self) -> (bool, bool) {
+        (self.answer.is_empty(), !self.answer.is_empty())
+    }
+
+    /// Reads what has come and answers each line with what `obey` says, as far
+    /// as the kernel takes it. False where nothing more will come.
+    pub fn attend(&mut self, mut obey: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
+        let mut read = false;
+        loop {
+            if !self.send() {
                 return false;
+            }
+            if !self.answer.is_empty() {
+                return true;
+            }
+            let end = self.input.iter().position(|byte| *byte == b'\n');
+            if end.unwrap_or(self.input.len()) > LONGEST_ORDER {
+                return false;
+            }
+            if let Some(end) = end {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                let answer = obey(&line[..end]).unwrap_or_else(|because| json!({ "error": because }));
+                self.answer = (answer.to_string() + "\n").into_bytes();
+            } else if std::mem::replace(&mut read, true) {
+                return true;
+            } else {
+                let mut room = [0; LONGEST_ORDER];
+                match recv(&self.fd, &mut room, RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => return false,
+                    Ok((bytes, _)) => self.input.extend_from_slice(&room[..bytes]),
+                    Err(Errno::AGAIN | Errno::INTR) => return true,
+                    Err(_) => return false,
+                }
+            }
+        }
+    }
+
+    /// Sends what the kernel takes of the answer; false where nobody reads it.
+    fn send(&mut self) -> bool {
+        while !self.answer.is_empty() {
+            match send(&self.fd, &self.answer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(taken) => drop(self.answer.drain(..taken)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return true,
+                Err(_) => return false,
             }
         }
         true
@@ -179,6 +200,31 @@ pub fn give(control: &Path, order: &Order) -> Result<Value, ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_sent_as_it_is_read() {
+        let (here, there) = UnixStream::pair().expect("a pair");
+        let mut giver = Giver::new(there.into());
+        let long = "x".repeat(3 << 20);
+        let mut obey = |line: &[u8]| match line {
+            b"long" => Ok(json!(long)),
+            _ => Err("no order".to_owned()),
+        };
+        (&here).write_all(b"long\nwhat\nlo").expect("sent");
+        assert!(giver.attend(&mut obey));
+        assert_eq!(giver.wants(), (false, true), "the second order waits");
+        here.set_nonblocking(true).expect("set");
+        let mut told = Vec::new();
+        while !told.ends_with(b"}\n") {
+            let _ = std::io::Read::read_to_end(&mut &here, &mut told);
+            assert!(giver.attend(&mut obey));
+        }
+        assert_eq!(giver.wants(), (true, false));
+        let told = String::from_utf8(told).expect("text");
+        assert_eq!(told, format!("\"{long}\"\n{{\"error\":\"no order\"}}\n"));
+        (&here).write_all(&[b'x'; LONGEST_ORDER]).expect("sent");
+        assert!(!giver.attend(&mut obey), "a line that is too long ends the talk");
+    }
 
     #[test]
     fn orders_and_what_is_none() {

@@ -21,7 +21,7 @@ use super::orders::{self, Order};
 use super::status;
 use super::sync::Syncs;
 use super::wake::{Source, Wake};
-use crate::content::{Backing, Content, Sync};
+use crate::content::{self, Backing, Content, Sync};
 use crate::nbd::wire::TransmissionFlags;
 use crate::nbd::{Exports, handshake};
 
@@ -92,6 +92,10 @@ impl Server {
         }
         // clients do not wait for a description's workloads to settle
         system.watch.warm_up = 0;
+        // whatever may be refused comes before a new file is made for content
+        let offer = offer(&system, &exports, options.bytes)?;
+        let listener = Listener::bind(&options.place)?;
+        let control = Listener::bind(&Place::Unix(listen::control_of(&listener.place)?))?;
         let content = Content::new(&system, &options.backing)?;
         // a file remembers which members have failed, whatever the description says
         for (at, set) in system.arrays.iter_mut().enumerate() {
@@ -99,9 +103,6 @@ impl Server {
             set.failed = failed.iter().collect();
         }
         let simulation = Simulation::serving(&system, &targets)?;
-        let offer = offer(&system, &exports, &content, options.bytes)?;
-        let listener = Listener::bind(&options.place)?;
-        let control = Listener::bind(&Place::Unix(listen::control_of(&listener.place)?))?;
         let Place::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
         let notice = Notice::put(path)?;
         let wake = Wake::new()?;
@@ -357,11 +358,15 @@ impl Server {
 
     fn take_orders(&mut self, place: u32) {
         let Some(Some(mut giver)) = self.givers.get_mut(place as usize).map(Option::take) else { return };
-        let alive = giver.receive(|line| match orders::parse(line) {
+        let before = giver.wants();
+        let alive = giver.attend(|line| match orders::parse(line) {
             Ok(order) => self.obey(&order),
             Err(because) => Err(because),
         });
         if alive {
+            if giver.wants() != before {
+                self.wake.change(&giver.fd, Source::Orders(place), giver.wants());
+            }
             self.givers[place as usize] = Some(giver);
         }
     }
@@ -383,10 +388,10 @@ impl Server {
 }
 
 /// What clients are told of all exports, the default one first; that ends after `bytes`.
-fn offer(system: &System, exports: &[Export], content: &Content, bytes: Option<u64>) -> Result<Exports, ServeError> {
+fn offer(system: &System, exports: &[Export], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
     for (at, export) in exports.iter().enumerate() {
-        let holds = content.bytes(export.target);
+        let holds = content::bytes(system, export.target)?;
         let asked = bytes.filter(|_| at == 0).unwrap_or(holds);
         if asked > holds || asked == 0 {
             return Err(ServeError::Size { export: export.name.clone(), holds, asked });
