@@ -74,7 +74,8 @@ pub struct Component {
 
 impl Component {
     /// Share of its capacity that was at work, 0 to 1; NaN where no time went by.
-    /// Of SSDs and volumes it is that of their scarcest part.
+    /// Of SSDs and volumes it is that of their scarcest part. A mechanical drive is at work from
+    /// taking a request up until it is done with it, also while it waits for a shared channel.
     pub fn utilisation(&self) -> f64 {
         self.scarcest.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
     }
