@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use devices::{Bench, skip, tool, within};
+use devices::{Bench, processes, skip, tool, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
@@ -238,7 +238,7 @@ fn is_sound(disk: &Disk, kind: &Kind, mount: &str) {
 }
 
 fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<()> {
-    for program in ["nbdfuse", kind.make[0], "fio"] {
+    for program in [kind.make[0], "fio"] {
         let there = Command::new(program).arg("--version").output();
         if there.is_err() {
             skip(&format!("{program} is not installed"));
@@ -265,18 +265,11 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     Some(())
 }
 
-/// The keeper of the device, nbdfuse and the writer are killed in the middle of writes.
+/// The process of the device's file is killed in the middle of writes.
 fn kill_clients(disk: &mut Disk) {
-    let socket = text(&disk.path("s"));
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(process) = name.parse::<u32>() else { continue };
-        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains("nbdfuse") && line.contains(&socket) {
-            kill(process);
-        }
-    }
+    let ids = processes(&["diskwright-file", &text(&disk.path("s"))]);
+    assert_eq!(ids.len(), 1);
+    ids.into_iter().for_each(kill);
 }
 
 #[test]
@@ -291,4 +284,36 @@ fn file_systems_in_a_file_survive_the_death_of_the_server() {
     for kind in &KINDS {
         let _ = survives(kind, &["--backing", "FILE"], Disk::kill_server);
     }
+}
+
+/// A hundred requests at once, on a disk that answers none of them: all have to reach the server.
+#[test]
+fn an_attached_device_has_as_many_requests_under_way_as_are_asked_for() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skip("fio is not installed");
+    }
+    let Some(mut disk) = Disk::serve("depth", &[]) else { return };
+    let journal = journal(&disk);
+    disk.bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+    let Some(device) = attach(&disk) else { return };
+    let socket = text(&disk.path("s"));
+    let order = |what: &str| {
+        for member in ["disk0", "disk1", "disk2"] {
+            must(PROGRAM, &["disk", what, "--socket", &socket, member]).expect("done");
+        }
+    };
+    order("hang");
+    let file = format!("--filename={device}");
+    let words = ["--name=d", &file, "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=100"];
+    let log = format!("--output={}", disk.path("read").display());
+    disk.bench.start("fio", &[&words[..], &["--number_ios=100", &log]].concat()).expect("fio");
+    let all_there = within(|| {
+        let status = must(PROGRAM, &["disk", "status", "--socket", &socket, "--json"]).expect("told");
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        status["under_way"] == 100
+    });
+    order("release");
+    assert!(all_there.is_some());
+    within(|| fs::read_to_string(disk.path("read")).is_ok_and(|said| said.contains("READ: bw"))).expect("all are read");
+    detach(&disk, false);
 }

@@ -18,6 +18,18 @@ pub struct Bench {
     children: Vec<Child>,
 }
 
+/// Processes whose command line has all of these words in it.
+pub fn processes(words: &[&str]) -> Vec<u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has = |id: &u32| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        words.iter().all(|word| line.contains(word))
+    };
+    numbers.filter(has).collect()
+}
+
 pub fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use diskwright_virtualdisk::attach::export::{Address, Export};
 use diskwright_virtualdisk::attach::front::{self, Wanted};
 use diskwright_virtualdisk::attach::journal::{Entry, FOLDER};
-use diskwright_virtualdisk::attach::{AttachError, Attached, By, detach as back, keep as stay};
+use diskwright_virtualdisk::attach::{AttachError, Attached, By, detach as back, file, keep as stay};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -37,7 +37,7 @@ pub struct Attach {
     /// The path into the kernel; the best that works here otherwise
     #[arg(long, value_enum)]
     by: Option<Way>,
-    /// Connections to the server, where it takes several: 1 by nbd and 16 by fuse otherwise
+    /// Connections to the server, where it takes several: 1 by nbd and 4 by fuse otherwise
     #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=64))]
     connections: Option<u32>,
     /// Make a device that refuses writes
@@ -76,6 +76,21 @@ pub struct Keep {
     entry: PathBuf,
 }
 
+/// Arguments of `disk file`.
+#[derive(Args)]
+pub struct Shown {
+    /// The folder in which the file is shown
+    folder: PathBuf,
+    /// The export
+    uri: String,
+    /// Connections to the server, where it takes several
+    #[arg(long)]
+    connections: u32,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+}
+
 /// Where the journal is; tests have their own.
 #[derive(Args)]
 struct Journal {
@@ -89,7 +104,7 @@ enum Way {
     Nbd,
     /// The kernel's block devices in user space
     Ublk,
-    /// nbdfuse and a loop device
+    /// A file over FUSE and a loop device
     Fuse,
 }
 
@@ -156,7 +171,7 @@ fn about(made: &Attached) -> String {
     let way = match made.by {
         By::Nbd => "the kernel's NBD client",
         By::Ublk => "ublk",
-        By::Fuse => "nbdfuse and a loop device",
+        By::Fuse => "FUSE and a loop device",
     };
     let (kind, many) = (if made.read_only { "read-only, " } else { "" }, made.connections);
     let connections = if many == 1 { "1 connection".to_owned() } else { format!("{many} connections") };
@@ -192,6 +207,12 @@ fn one(folder: &Path, device: &Path, force: bool) -> (Vec<Attached>, Vec<AttachE
         Ok(gone) => (vec![gone], Vec::new()),
         Err(error) => (Vec::new(), vec![error]),
     }
+}
+
+/// Shows an export as a file; `keep` starts it.
+pub fn show(arguments: &Shown) -> Result<(), Failure> {
+    let export = Export::parse(&arguments.uri).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(file::serve(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
 /// Stays with a device; `attach` starts it.

@@ -45,6 +45,9 @@ enum Order {
     /// Stays with an attached device and undoes it in the end; `attach` starts it
     #[command(hide = true)]
     Keep(attach::Keep),
+    /// Shows an export as a file in a folder; `keep` starts it
+    #[command(hide = true)]
+    File(attach::Shown),
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -52,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Order::Attach(arguments)) => attach::attach(arguments),
         Some(Order::Detach(arguments)) => attach::detach(arguments),
         Some(Order::Keep(arguments)) => attach::keep(arguments),
+        Some(Order::File(arguments)) => attach::show(arguments),
         Some(Order::Status(arguments)) => orders::status(arguments),
         Some(Order::Fail(arguments)) => orders::fail(arguments),
         Some(Order::Replace(arguments)) => orders::replace(arguments),

@@ -1,7 +1,9 @@
-//! The path for kernels without an NBD client: nbdfuse shows the export as a
-//! file, and a loop device with direct I/O makes that a block device.
+//! The path for kernels without an NBD client: a process of this program shows
+//! the export as a [`file`], and a loop device with direct I/O makes that a block
+//! device.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,45 +12,38 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 
-use super::AttachError;
 use super::journal::{Entry, Order};
 use super::tools::{self, need, run};
+use super::{AttachError, file};
 
-/// Connections that nbdfuse shall make.
-pub const CONNECTIONS: u32 = 16;
-/// Threads of nbdfuse that take requests from the kernel: libfuse's own limit,
-/// which nbdfuse cannot change. Each has one request.
-pub const IN_FLIGHT: u32 = 10;
-/// Time for nbdfuse to connect, and for programs that only tell the kernel something.
+/// Connections to the server.
+pub const CONNECTIONS: u32 = 4;
+/// The name that the process of the file goes by.
+const PROGRAM: &str = "diskwright-file";
+/// Time for that process to connect, and for programs that only tell the kernel something.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for what was ended to be gone.
 const GOING: Duration = Duration::from_secs(3);
-
-/// Largest read that nbdfuse gets in one piece (measured; writes may have nearly 1 MiB), KiB.
-const LARGEST_KIB: u32 = 512;
 
 /// What differs from a disk of one's own.
 #[must_use]
 pub fn limits() -> Vec<String> {
     vec![
-        format!(
-            "at most {IN_FLIGHT} requests are in flight at the server, however many are asked for: \
-             keep to a depth of 8 or less where times matter"
-        ),
-        "a request takes about 0.1 ms more than the server does, on its way through nbdfuse and the loop device"
+        format!("at most {} requests are in flight at the server", file::IN_FLIGHT),
+        "a request takes about 0.1 ms more than the server does, on its way through FUSE and the loop device"
             .to_owned(),
         format!(
-            "requests of more than {LARGEST_KIB} KiB arrive in pieces, a forced write (FUA) as a write and a flush"
+            "requests of more than {} KiB arrive in pieces, a forced write (FUA) as a write and a flush",
+            file::LARGEST >> 10
         ),
-        "do not swap to it: under a shortage of memory nbdfuse may wait for memory too".to_owned(),
+        "do not swap to it: under a shortage of memory what serves it may wait for memory too".to_owned(),
     ]
 }
 
 /// Why this path does not work here.
 #[must_use]
 pub fn obstacle() -> Option<String> {
-    let missing = [("nbdfuse", "libnbd-bin"), ("fusermount3", "fuse3"), ("losetup", "util-linux")];
-    if let Some(error) = missing.into_iter().find_map(|(program, package)| need(program, package).err()) {
+    if let Err(error) = need("losetup", "util-linux") {
         return Some(error.to_string());
     }
     for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
@@ -64,33 +59,39 @@ fn loaded(module: &str, node: &str) -> bool {
     tried.is_some() && File::options().read(true).write(true).open(node).is_ok()
 }
 
-/// The file that nbdfuse shows; its path is what everything is found again by.
-fn disk(entry: &Entry) -> PathBuf {
-    entry.path("mount").join("disk")
+/// The folder in which the file is shown; its path is what everything is found again by.
+fn folder(entry: &Entry) -> PathBuf {
+    entry.path("mount")
 }
 
-/// Starts nbdfuse and waits for its file.
+fn disk(entry: &Entry) -> PathBuf {
+    folder(entry).join(file::NAME)
+}
+
+/// Starts the process of the file, and waits for the file. This program has to
+/// know `disk file FOLDER URI` as an order to call [`file::serve`].
 ///
 /// # Errors
-/// With what nbdfuse says, or that it says nothing.
+/// With what that process says, or that it says nothing.
 pub fn mount(entry: &Entry, order: &Order) -> Result<Child, AttachError> {
-    let step = |e: std::io::Error| AttachError::step("nbdfuse", e);
-    fs::create_dir(entry.path("mount")).map_err(step)?;
+    let step = |e: std::io::Error| AttachError::step("the export's file", e);
+    fs::create_dir(folder(entry)).map_err(step)?;
     let log = File::create(entry.path("log")).map_err(step)?;
-    let mut command = Command::new(need("nbdfuse", "libnbd-bin")?);
-    command.arg("-C").arg(order.connections.to_string()).arg("-P").arg(entry.path("nbdfuse.pid"));
-    command.args(order.read_only.then_some("-r")).arg(disk(entry)).arg(&order.uri);
+    // the same program, also where its file has been replaced since
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(PROGRAM).args(["disk", "file"]).arg(folder(entry)).arg(&order.uri);
+    command.arg("--connections").arg(order.connections.to_string()).args(order.read_only.then_some("--read-only"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map_err(step)?;
-    let ready = || entry.path("nbdfuse.pid").exists() && fs::metadata(disk(entry)).is_ok();
     let mut ended = false;
     let came = tools::until(PATIENCE, || {
         ended = !matches!(child.try_wait(), Ok(None));
-        ended || ready()
+        ended || fs::metadata(disk(entry)).is_ok()
     });
     if ended || !came {
         let said = fs::read_to_string(entry.path("log")).unwrap_or_default();
-        let said = said.lines().last().unwrap_or("it ended without a word").to_owned();
-        return Err(AttachError::step("nbdfuse", if ended { said } else { "no file after 10 s".to_owned() }));
+        let said = said.lines().last().unwrap_or("its process ended without a word").to_owned();
+        let why = if ended { said } else { format!("it is not there after {} s", PATIENCE.as_secs()) };
+        return Err(AttachError::step("the export's file", why));
     }
     Ok(child)
 }
@@ -107,10 +108,11 @@ pub fn attach(entry: &Entry, read_only: bool) -> Result<String, AttachError> {
     let device = said.trim().to_owned();
     let name = device.strip_prefix("/dev/").unwrap_or(&device);
     let queue = Path::new("/sys/block").join(name).join("queue");
-    // a request that would arrive in pieces is counted as these. The number of requests is left as it is: with
-    // fewer, those that wait for a place have none of the kernel's counters, and it shows a third of the true times
-    let key = format!("{name}/queue/max_sectors_kb");
-    fs::write(queue.join("max_sectors_kb"), LARGEST_KIB.to_string()).map_err(|e| AttachError::step(key, e))?;
+    // a request that would arrive in pieces is counted as these; and a loop device keeps what its last user has set
+    for (key, value) in [("max_sectors_kb", file::LARGEST >> 10), ("nr_requests", file::IN_FLIGHT.into())] {
+        let step = |e| AttachError::step(format!("{name}/queue/{key}"), e);
+        fs::write(queue.join(key), value.to_string()).map_err(step)?;
+    }
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio")).unwrap_or_default();
     if direct.trim() != "1" {
         return Err(AttachError::step("losetup", format!("{device} does not do direct I/O")));
@@ -131,27 +133,26 @@ pub fn devices(entry: &Entry) -> Vec<String> {
     names.filter(over).map(|name| format!("/dev/{name}")).collect()
 }
 
-/// Undoes it, as far as it was made: loop device, mount, nbdfuse. The entry's
-/// folder is left. Where the server is gone or hangs (`by_force`) nbdfuse is
-/// ended first, so that nobody waits for its answers.
+/// Undoes it, as far as it was made: loop device, mount, the file's process. The entry's
+/// folder is left. Where the server is gone or hangs (`by_force`) that process
+/// is ended first, so that nobody waits for its answers.
 ///
 /// # Errors
 /// With what could not be undone.
 pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
-    let file = disk(entry);
+    let point = folder(entry);
     if by_force {
-        tools::end("nbdfuse", &file, Signal::KILL, GOING);
+        tools::end(PROGRAM, &point, Signal::KILL, GOING);
     }
     for device in devices(entry) {
         if detach(&device).is_err() {
             // a flush of what it still holds may wait for a server that hangs
-            tools::end("nbdfuse", &file, Signal::KILL, GOING);
+            tools::end(PROGRAM, &point, Signal::KILL, GOING);
             detach(&device)?;
         }
     }
     // one that is still open somewhere goes with its last user
     let held = !tools::until(GOING, || devices(entry).is_empty());
-    let point = entry.path("mount");
     match unmount(&point, UnmountFlags::DETACH) {
         // not mounted, or not even there
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
@@ -159,10 +160,10 @@ pub fn undo(entry: &Entry, by_force: bool) -> Result<(), AttachError> {
     }
     // it ends by itself when its file has no user left
     let signal = if held || by_force { Signal::KILL } else { Signal::TERM };
-    let gone = !held && tools::until(GOING, || tools::running("nbdfuse", &file).is_empty())
-        || tools::end("nbdfuse", &file, signal, GOING)
-        || tools::end("nbdfuse", &file, Signal::KILL, GOING);
-    if gone { Ok(()) } else { Err(AttachError::step("nbdfuse", "it does not end")) }
+    let gone = !held && tools::until(GOING, || tools::running(PROGRAM, &point).is_empty())
+        || tools::end(PROGRAM, &point, signal, GOING)
+        || tools::end(PROGRAM, &point, Signal::KILL, GOING);
+    if gone { Ok(()) } else { Err(AttachError::step("the export's file", "its process does not end")) }
 }
 
 /// Detaches a loop device; one that is in use is gone when its last user is.

@@ -163,7 +163,7 @@ impl Entry {
     /// Where something is left in it.
     pub fn remove(&self) -> Result<(), AttachError> {
         let _quiet = self.folder.parent().map(quiet).transpose()?;
-        for name in ["order", "attached", "log", "nbdfuse.pid", "order.new", "attached.new"] {
+        for name in ["order", "attached", "log", "order.new", "attached.new"] {
             absent_is_well(fs::remove_file(self.path(name))).map_err(failed(&self.folder))?;
         }
         absent_is_well(fs::remove_dir(self.path("mount"))).map_err(failed(&self.folder))?;

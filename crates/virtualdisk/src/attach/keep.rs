@@ -1,5 +1,5 @@
 //! The process that stays with a device: makes it, waits for the server's end,
-//! nbdfuse's end or a signal, and undoes everything.
+//! the end of the export's file or a signal, and undoes everything.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::export::Export;
 use super::journal::{Entry, Order};
 use super::talk::{self, Stream};
-use super::{AttachError, Attached, By, SCHEMA, fuse, kernel, tools};
+use super::{AttachError, Attached, By, SCHEMA, file, fuse, kernel, tools};
 use crate::nbd::client::Client;
 use crate::nbd::wire::TransmissionFlags;
 
@@ -32,7 +32,8 @@ pub enum Told {
 /// What is held while a device is there.
 struct Held {
     attached: Attached,
-    nbdfuse: Option<Child>,
+    /// The process that shows the export as a file.
+    file: Option<Child>,
     /// Connections that end with the server.
     witnesses: Vec<Client<Stream>>,
 }
@@ -42,7 +43,7 @@ struct Held {
 enum End {
     /// Somebody asked, by a signal.
     Asked,
-    /// The server, or nbdfuse, is gone.
+    /// The server, or the export's file, is gone.
     Lost,
 }
 
@@ -62,7 +63,7 @@ pub fn keep(entry: &Entry, stop: BorrowedFd<'_>, tell: impl FnOnce(&Told) -> boo
                 let _ = flush(&held.attached.device);
             }
             let undone = undo(entry, end == End::Lost);
-            let _ = held.nbdfuse.as_mut().map(|child| tools::ends_within(child, FLUSHING));
+            let _ = held.file.as_mut().map(|child| tools::ends_within(child, FLUSHING));
             undone
         }
         Err(error) => {
@@ -101,21 +102,16 @@ fn by_kernel(entry: &Entry, order: &Order, export: &Export) -> Result<Held, Atta
         limits: kernel::limits(connections),
         pid: std::process::id(),
     };
-    Ok(Held { attached, nbdfuse: None, witnesses: made.connections })
+    Ok(Held { attached, file: None, witnesses: made.connections })
 }
 
 fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, AttachError> {
-    let witness = talk::open(export)?;
-    let flags = witness.about().flags;
-    let many = flags.has(TransmissionFlags::MULTI_CONN);
-    let mut limits = fuse::limits();
+    let client = talk::open(export)?;
+    let flags = client.about().flags;
     // a server that promises nothing about several connections may serve only one
-    let witnesses = if many { vec![witness] } else { Vec::new() };
-    if !many {
-        limits.push("the server is asked for one connection only; its end shows as I/O errors".to_owned());
-    }
-    let connections = if many { order.connections } else { 1 };
-    let nbdfuse = Some(fuse::mount(entry, &Order { connections, ..order.clone() })?);
+    let _ = client.disconnect();
+    let connections = if flags.has(TransmissionFlags::MULTI_CONN) { order.connections } else { 1 };
+    let file = Some(fuse::mount(entry, &Order { connections, ..order.clone() })?);
     let read_only = order.read_only || flags.has(TransmissionFlags::READ_ONLY);
     let device = fuse::attach(entry, read_only)?;
     let attached = Attached {
@@ -126,11 +122,12 @@ fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, Attach
         uri: order.uri.clone(),
         read_only,
         connections,
-        in_flight_at_most: fuse::IN_FLIGHT,
-        limits,
+        in_flight_at_most: file::IN_FLIGHT.into(),
+        limits: fuse::limits(),
         pid: std::process::id(),
     };
-    Ok(Held { attached, nbdfuse, witnesses })
+    // the file's process ends with the server
+    Ok(Held { attached, file, witnesses: Vec::new() })
 }
 
 /// Size of a device in bytes.
@@ -144,12 +141,12 @@ fn size(device: &str) -> Result<u64, AttachError> {
 
 /// Waits for the end.
 fn stay(held: &Held, stop: BorrowedFd<'_>) -> End {
-    let nbdfuse: Option<OwnedFd> = held.nbdfuse.as_ref().and_then(|child| tools::handle(child.id()));
-    if held.nbdfuse.is_some() && nbdfuse.is_none() {
+    let file: Option<OwnedFd> = held.file.as_ref().and_then(|child| tools::handle(child.id()));
+    if held.file.is_some() && file.is_none() {
         return End::Lost;
     }
     let mut watched = vec![(stop, PollFlags::IN)];
-    watched.extend(nbdfuse.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
+    watched.extend(file.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
     // the kernel reads what a server sends; only the end of it is looked for here
     watched.extend(held.witnesses.iter().map(|c| (c.stream().as_fd(), PollFlags::RDHUP)));
     loop {

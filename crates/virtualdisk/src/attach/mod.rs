@@ -3,7 +3,7 @@
 //! `attach` ([`front`]) chooses a path ([`choice`]), opens a folder of the
 //! [`journal`] and starts a process of the same program that stays
 //! ([`keep`]). That one makes the device ([`kernel`] by the kernel's own NBD
-//! client and [`netlink`], [`fuse`] by nbdfuse and a loop device), waits for the
+//! client and [`netlink`], [`fuse`] by a [`file`] over FUSE and a loop device), waits for the
 //! end of the server or for a signal, and undoes everything. What a killed one
 //! left behind is undone from the journal ([`detach`]): nothing that is made
 //! needs memory to be found again, because it carries its folder's name.
@@ -11,6 +11,7 @@
 pub mod choice;
 pub mod detach;
 pub mod export;
+pub mod file;
 pub mod front;
 pub mod fuse;
 pub mod journal;
@@ -37,7 +38,7 @@ pub enum By {
     Nbd,
     /// The kernel's block devices in user space.
     Ublk,
-    /// nbdfuse, and a loop device over its file.
+    /// A file over FUSE, and a loop device over it.
     Fuse,
 }
 

@@ -51,6 +51,14 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
+    /// The same connection, for another thread.
+    pub fn twin(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
+            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+        }
+    }
+
     fn patience(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Unix(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),

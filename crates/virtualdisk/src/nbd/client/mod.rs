@@ -199,6 +199,12 @@ impl<S: Read + Write> Client<S> {
         &self.stream
     }
 
+    /// The connection alone, for who speaks the rest himself; nothing may be in flight.
+    #[must_use]
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
+
     /// Requests without an answer so far.
     #[must_use]
     pub fn in_flight(&self) -> usize {

@@ -1,0 +1,236 @@
+//! An export as a file: a FUSE filesystem of one file, `disk`, whose reads and
+//! writes go to the NBD server. It is what a loop device needs below itself, and
+//! has as many requests in flight as the kernel asks for ([`IN_FLIGHT`]): answers
+//! are given in the order in which the server gives them.
+
+mod lines;
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyWrite, Request, Session, WriteFlags,
+};
+use rustix::fs::FallocateFlags;
+
+use super::AttachError;
+use super::export::Export;
+use crate::nbd::wire::{Command, CommandFlags, TransmissionFlags};
+use lines::{Asked, Lines};
+
+/// Its name.
+pub const NAME: &str = "disk";
+/// Requests that the kernel passes on at the same time: as many as a loop device has.
+pub const IN_FLIGHT: u16 = 128;
+/// Most bytes of a request: 256 pages, the kernel's usual limit for FUSE.
+pub const LARGEST: u32 = 1 << 20;
+
+const FOLDER: INodeNo = INodeNo::ROOT;
+const FILE: INodeNo = INodeNo(2);
+/// Neither name nor size changes.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+
+/// Shows an export as the file [`NAME`] in a folder, until it is unmounted.
+///
+/// # Errors
+/// Where the server or the mount cannot be had; when the server is gone.
+pub fn serve(export: &Export, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
+    // a disk does not wait for programs; who may not have that is served as any program
+    let _ = rustix::process::setpriority_process(None, -15);
+    let (ended, end) = channel();
+    let lines = Lines::open(export, connections, &ended)?;
+    let read_only = read_only || lines.about().flags.has(TransmissionFlags::READ_ONLY);
+    let mut config = Config::default();
+    let access = if read_only { MountOption::RO } else { MountOption::RW };
+    config.mount_options = vec![
+        MountOption::FSName("diskwright".into()),
+        access,
+        MountOption::CUSTOM(format!("max_read={}", largest(&lines))),
+    ];
+    let step = |e: io::Error| AttachError::step("FUSE", e);
+    let session = Session::new(Files { lines: Arc::clone(&lines), read_only }, folder, &config).map_err(step)?;
+    let unmounted = move || {
+        let end = session.run();
+        let _ = ended.send(end.map_err(step));
+    };
+    thread::Builder::new().name("fuse".into()).spawn(unmounted).map_err(step)?;
+    // whichever comes first; the kernel gives up what it still waits for when this process is gone
+    let end = end.recv().unwrap_or(Ok(()));
+    lines.leave();
+    end
+}
+
+/// Most bytes of a request to this server.
+fn largest(lines: &Lines) -> u32 {
+    LARGEST.min(lines.about().largest)
+}
+
+/// The folder with its file.
+struct Files {
+    lines: Arc<Lines>,
+    read_only: bool,
+}
+
+impl Files {
+    fn attributes(&self, of: INodeNo) -> Option<FileAttr> {
+        let bytes = self.lines.about().bytes;
+        let (kind, size, perm) = match of {
+            FOLDER => (FileType::Directory, 0, 0o500),
+            FILE => (FileType::RegularFile, bytes, if self.read_only { 0o400 } else { 0o600 }),
+            _ => return None,
+        };
+        let (owner, never) = (rustix::process::geteuid().as_raw(), UNIX_EPOCH);
+        Some(FileAttr {
+            ino: of,
+            size,
+            blocks: size.div_ceil(512),
+            atime: never,
+            mtime: never,
+            ctime: never,
+            crtime: never,
+            kind,
+            perm,
+            nlink: 1,
+            uid: owner,
+            gid: 0,
+            rdev: 0,
+            blksize: self.lines.about().preferred,
+            flags: 0,
+        })
+    }
+
+    fn empty(&self, command: Command, offset: u64, length: u32, reply: ReplyEmpty) {
+        let asked = Asked { command, flags: CommandFlags(0), offset, length, data: &[] };
+        let answer = move |answer: lines::Answer<'_>| match answer {
+            Ok(_) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        };
+        self.lines.ask(&asked, Box::new(answer));
+    }
+}
+
+fn errno(code: u32) -> Errno {
+    Errno::from_i32(i32::try_from(code).unwrap_or(5))
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
+        // what a kernel does not know it does without: then fewer are in flight
+        let _ = kernel.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _ = kernel.set_max_background(IN_FLIGHT);
+        let _ = kernel.set_congestion_threshold(IN_FLIGHT);
+        let _ = kernel.set_max_write(largest(&self.lines));
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.attributes(FILE).filter(|_| parent == FOLDER && name == NAME) {
+            Some(attributes) => reply.entry(&FOR_EVER, &attributes, Generation(0)),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, of: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(of) {
+            Some(attributes) => reply.attr(&FOR_EVER, &attributes),
+            None => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // nothing is kept in memory that the server does not have
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let left = self.lines.about().bytes.saturating_sub(offset);
+        let length = u32::try_from(left).map_or(size, |left| left.min(size));
+        if length == 0 {
+            return reply.data(&[]);
+        }
+        let asked = Asked { command: Command::Read, flags: CommandFlags(0), offset, length, data: &[] };
+        let answer = move |answer: lines::Answer<'_>| match answer {
+            Ok(data) => reply.data(data),
+            Err(error) => reply.error(errno(error)),
+        };
+        self.lines.ask(&asked, Box::new(answer));
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // no longer than LARGEST
+        let length = data.len() as u32;
+        if offset.checked_add(length.into()).is_none_or(|end| end > self.lines.about().bytes) {
+            return reply.error(Errno::ENOSPC);
+        }
+        let asked = Asked { command: Command::Write, flags: CommandFlags(0), offset, length, data };
+        let answer = move |answer: lines::Answer<'_>| match answer {
+            Ok(_) => reply.written(length),
+            Err(error) => reply.error(errno(error)),
+        };
+        self.lines.ask(&asked, Box::new(answer));
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // of a close, which asks nothing of the medium
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if self.lines.about().flags.has(TransmissionFlags::FLUSH) {
+            self.empty(Command::Flush, 0, 0, reply);
+        } else {
+            reply.ok();
+        }
+    }
+
+    /// A loop device's discards and writes of zeroes. Both read as zeroes afterwards, which a trim does not promise.
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        let zeroes = mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE)
+            && mode.contains(FallocateFlags::KEEP_SIZE);
+        let within = offset.checked_add(length).is_some_and(|end| end <= self.lines.about().bytes);
+        match u32::try_from(length) {
+            Ok(length) if zeroes && within && self.lines.about().flags.has(TransmissionFlags::WRITE_ZEROES) => {
+                self.empty(Command::WriteZeroes, offset, length, reply);
+            }
+            _ => reply.error(Errno::EOPNOTSUPP),
+        }
+    }
+}
