@@ -242,8 +242,8 @@ pub const PSEUDO: &[PseudoCounter] = &[
         "Coefficient of variation of transfers_per_s over the ticks of the window inside stretches in which more \
          than one request was outstanding; the first and last tick of a stretch, which it fills only partly, are \
          left out. A rate that goes from one level to another, by more than a fifth, is compared with the level's own \
-         mean, if half of the ticks are on levels of five ticks and more. No value below five such ticks, nor where ticks are longer than a minute: means over minutes are \
-         smooth whatever the load is.",
+         mean, if half of the ticks are on levels of five ticks and more. No value below five such ticks, nor where \
+         ticks are longer than a minute: means over minutes are smooth whatever the load is.",
     ),
 ];
 

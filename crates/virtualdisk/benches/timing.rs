@@ -9,8 +9,8 @@
 //! sleeps (`awake`) shows how much of that is the client's. What the machine
 //! itself can do stands above both: how late a thread on each processor sees the
 //! same moments, with no server and no socket; the server sleeps until shortly
-//! before a moment, so that the first row is its own limit. Reads of 4 KB; the server has processor 0 for itself, the client 1,
-//! where there are two.
+//! before a moment, so that the first row is its own limit. Reads of 4 KB; the
+//! server has processor 0 for itself, the client 1, where there are two.
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
 //! that it works; then the numbers mean nothing.
