@@ -10,7 +10,7 @@ from predict import prediction
 from stage import Side, run
 
 MAKES = "pgbench at one rate on a RAID 5 of three and of ten 4 GB disks (document 002)"
-NEEDS = ["nbdfuse", "chrt", "nbdcopy", "losetup", "mkfs.ext4", "setpriv", "useradd", "pg_ctlcluster"]
+NEEDS = ["chrt", "nbdcopy", "losetup", "mkfs.ext4", "setpriv", "useradd", "pg_ctlcluster"]
 SIDES = [Side("three disks", "raid5", {"disk.count": 3}), Side("ten disks", "raid5", {"disk.count": 10})]
 SECONDS, TINY_SECONDS = 90, 8
 CLIENTS = 20  # users of document 002's test

@@ -10,7 +10,7 @@ from stage import ahead
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZE_MIB = 512  # of the filesystem
-NEEDS = ["nbdfuse", "chrt", "losetup", "mkfs.ext4"]
+NEEDS = ["chrt", "losetup", "mkfs.ext4"]
 
 
 def start(machine, folder, seconds):

@@ -7,8 +7,6 @@ import sys
 
 PACKAGE_OF = {
     "fio": "fio",
-    "nbdfuse": "libnbd-bin",
-    "fusermount3": "fuse3",
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
     "losetup": "mount",
@@ -25,8 +23,7 @@ PACKAGE_OF = {
     "pg_ctlcluster": "postgresql",
 }
 # What comes in use with a program, without being named by each scenario.
-ALONG_WITH = {"nbdfuse": ["fusermount3"], "mkfs.btrfs": ["chattr"],
-              "qemu-system-x86_64": ["busybox", "depmod"]}
+ALONG_WITH = {"mkfs.btrfs": ["chattr"], "qemu-system-x86_64": ["busybox", "depmod"]}
 
 
 def programs_of(needs):

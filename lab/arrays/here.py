@@ -1,8 +1,7 @@
 """btrfs arrays on this machine's own kernel, over drives of our own virtual disk.
 
 The members are one-armed drives of one described system, each attached to the
-kernel (`disk attach`). About ten requests are in flight below such a device; the
-others wait in the kernel, which is the same to one arm.
+kernel (`disk attach`).
 """
 
 import os

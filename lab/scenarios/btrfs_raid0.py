@@ -4,7 +4,7 @@ import os
 
 TRUTH = "disk"
 MAKES = "twenty-four random readers on btrfs RAID 0 of four disks with one arm of 8 ms each"
-NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.btrfs"]
+NEEDS = ["fio", "losetup", "mkfs.btrfs"]
 
 
 def start(machine):

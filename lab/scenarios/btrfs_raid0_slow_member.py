@@ -4,7 +4,7 @@ import os
 
 TRUTH = "disk"
 MAKES = "eight random readers on btrfs RAID 0 of three disks of 2 ms and one of 20 ms"
-NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.btrfs"]
+NEEDS = ["fio", "losetup", "mkfs.btrfs"]
 INSTANCE_MATTERS = True
 INSIDE_INSTANCE = "slow"
 

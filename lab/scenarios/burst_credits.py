@@ -4,7 +4,7 @@ what is watched; then it gives its baseline and everybody waits.
 
 TRUTH = "throttle"
 MAKES = "900 requests a second on a volume that bursts to 1,500 on credit and has 300 for ever"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 ASKED, BASELINE = 900, 300
 
 

@@ -5,7 +5,7 @@ measurement tells that it could do more.
 
 TRUTH = "throttle"
 MAKES = "asynchronous reads, depth 24, on a disk of 4 ms for each of eight, measured before its credits ended at 500/s"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 # Enough for the probe, at 2,000 a second; what it leaves is spent before the watching begins.
 CREDITS = 40_000
 SPENT_AFTER_S = CREDITS // (2000 - 500) + 1

@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "asynchronous random 4 KiB reads, depth 16, on a disk of 3 ms for each of eight, measured by a probe"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

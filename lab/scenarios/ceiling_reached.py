@@ -8,7 +8,7 @@ way to it takes time too, during which the arm stands idle.)
 
 TRUTH = "disk"
 MAKES = "two readers on a disk of one arm and 0.4 ms that a probe has measured"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

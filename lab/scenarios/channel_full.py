@@ -8,7 +8,7 @@ TRUTH = "channel"
 OUTSIDE = "disk"
 INSIDE_INSTANCE = "scsi"
 MAKES = "eight readers of whole files on four disks that share a channel of 5 MB/s"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

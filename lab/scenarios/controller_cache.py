@@ -7,7 +7,7 @@ watched.
 
 TRUTH = "disk"
 MAKES = "300 random writes a second on a mirror of two disks behind a cache that runs out"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 # What the cache fills by: 300 pages of 8 KiB a second less the 200 that the disks take.
 FILLS_BY_S = 100 * 8192
 

@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "one reader of random 8 KiB on a disk that takes 10 ms, with room for sixteen at once"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

@@ -6,7 +6,7 @@ import os
 TRUTH = "memory"
 INSIDE = None
 MAKES = "96 MiB file read at random through the page cache inside a 64 MiB cgroup, disk at 2 ms"
-NEEDS = ["fio", "nbdfuse", "losetup", "mkfs.ext4"]
+NEEDS = ["fio", "losetup", "mkfs.ext4"]
 
 
 def start(machine):

@@ -3,7 +3,7 @@
 TRUTH = "memory"
 INSIDE = None
 MAKES = "256 MiB touched at random inside a 128 MiB cgroup, swap at 4 ms a request"
-NEEDS = ["nbdfuse", "mkswap", "losetup"]
+NEEDS = ["mkswap", "losetup"]
 
 
 def start(machine):

@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "twenty users, 63 % reads of 16 KiB and 0.1 s of thought, on a RAID 5 of three drives of 1997"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "asynchronous random 4 KiB reads, depth 8, on a disk that takes 8 ms for each"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

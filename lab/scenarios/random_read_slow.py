@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "eight readers of random 4 KiB on a disk that serves one request at a time in 8 ms"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

@@ -4,7 +4,7 @@ spare: the disks are full of the rebuild, and users who had enough of them wait.
 
 TRUTH = "disk"
 MAKES = "four users on a RAID 5 of three drives that loses one and rebuilds it onto a spare"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

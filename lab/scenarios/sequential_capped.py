@@ -2,7 +2,7 @@
 
 TRUTH = "disk"
 MAKES = "two sequential readers through the page cache on a drive of 20 MB/s"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

@@ -6,7 +6,7 @@ The kernel sees one disk that has become slow; inside it is one member of four.
 TRUTH = "disk"
 INSIDE_INSTANCE = "disk2"
 MAKES = "eight readers on a stripe of four disks of 2 ms, one of which becomes ten times slower"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):

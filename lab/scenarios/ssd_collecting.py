@@ -4,7 +4,7 @@ spare blocks are used up; from then on it moves old data before it can write new
 
 TRUTH = "disk"
 MAKES = "random 4 KiB writes, eight at a time, on a small SSD that enters garbage collection"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 WRITES_S, SPARE = 1000, 0.07
 
 

@@ -8,7 +8,7 @@ to the request, second after second, with a queue.
 
 TRUTH = "throttle"
 MAKES = "light work, then eight readers more, on a volume of 1 ms held to 250 requests a second"
-NEEDS = ["fio", "nbdfuse", "losetup"]
+NEEDS = ["fio", "losetup"]
 
 
 def start(machine):
