@@ -210,9 +210,14 @@ fn a_flat_plateau_at_a_volumes_cap_throttle() {
 
 /// Depth three of 3 ms, with what a simulated disk knows besides: how full it is.
 fn knows_itself(class: Class, utilisation: f64) -> Verdict {
+    knows_itself_at(class, utilisation, 1000.0)
+}
+
+/// The same with so many transfers a second.
+fn knows_itself_at(class: Class, utilisation: f64, rate: f64) -> Verdict {
     let topology = Topology { devices: vec![device("d", class, &[], None)], processors: 2, ..Topology::default() };
     let disk =
-        Recording::new(30).disk("d", 1000.0, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
+        Recording::new(30).disk("d", rate, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
     judged(processors(disk.topology(topology), 0.05, 0.05, 0.0))
 }
 
@@ -225,6 +230,10 @@ fn a_disk_that_knows_how_full_it_is_is_believed() {
     let allowed = knows_itself(Class::Virtual, 0.99);
     says(&allowed, Bottleneck::Throttle, "d");
     assert!(allowed.findings.iter().any(|f| f.rule == "throttle.allowance-used"), "{:#?}", allowed.findings);
+    // who asks one at a time (0.94 outstanding) waits as well; few who hardly ever wait (0.3) do not
+    says(&knows_itself_at(Class::Unknown, 0.94, 313.0), Bottleneck::Disk, "d");
+    says(&knows_itself_at(Class::Virtual, 0.94, 313.0), Bottleneck::Throttle, "d");
+    says(&knows_itself_at(Class::Virtual, 0.94, 100.0), Bottleneck::None, "");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench timing [-- --seconds 10]
 //!     chrt -f 50 cargo bench ...          before all ordinary processes
+//!     cargo bench ... -- --awake          a server that never sleeps either
 //!
 //! The models' answers are known: a device that always takes the same time and
 //! has a server for each request. A model that costs nothing shows what the way
@@ -34,7 +35,7 @@ use diskwright_simulator::system::{Drives, System};
 use diskwright_virtualdisk::nbd::client::Wishes;
 use diskwright_virtualdisk::nbd::request::Request;
 use diskwright_virtualdisk::nbd::wire::{Command, CommandFlags};
-use diskwright_virtualdisk::server::Order;
+use diskwright_virtualdisk::server::{Options, Order};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use served::{Running, plain, serve_as};
@@ -134,9 +135,14 @@ fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
     }
 }
 
+/// What is asked of the server.
+fn change(options: &mut Options) {
+    options.awake = std::env::args().any(|a| a == "--awake");
+}
+
 /// Devices that always take `service` us.
 fn known(service: u64, waits: Waits, lasts: Duration, paces: &[Pace]) {
-    let running = serve_as(plain(1, DISK / 512, 256, service * 1000), |_| {}, || pin(0), |_| {});
+    let running = serve_as(plain(1, DISK / 512, 256, service * 1000), change, || pin(0), |_| {});
     for pace in paces {
         let name = match pace {
             Pace::Open(rate) => format!("{service} us, open, {rate} a second"),
@@ -168,7 +174,7 @@ fn mechanical(waits: Waits, lasts: Duration) {
                 sums.1 += component.counts.reads;
             }
         };
-        let running = serve_as(system, |_| {}, || pin(0), tick);
+        let running = serve_as(system, change, || pin(0), tick);
         let responses = measure(&running, Pace::Closed(depth), waits, lasts);
         running.end().expect("served");
         let (sum, requests) = *sums.lock().expect("nobody panics");

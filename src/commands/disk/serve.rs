@@ -43,6 +43,9 @@ pub struct Serve {
     /// Let time run so many times as fast for the described system
     #[arg(long, default_value_t = 1.0, value_parser = parse_speed, value_name = "N")]
     speed: f64,
+    /// Never sleep: keeps one processor busy, and answers come more exactly when they should
+    #[arg(long)]
+    awake: bool,
     /// Record the counters of the described system to this log
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -82,6 +85,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         bytes: arguments.size,
         backing: backing(arguments),
         speed: arguments.speed,
+        awake: arguments.awake,
         every: arguments.every,
         workloads: arguments.workloads,
     };

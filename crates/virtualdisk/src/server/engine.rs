@@ -218,9 +218,9 @@ impl Engine {
     }
 
     /// The backing file was flushed for a request; `error` where it was not.
-    pub fn synced(&mut self, now: Ns, tag: u32, failed: bool) {
-        if failed {
-            self.pending[tag as usize].wish.error = Some((ErrorCode::Io, "the backing file could not be flushed"));
+    pub fn synced(&mut self, now: Ns, tag: u32, error: Option<ErrorCode>) {
+        if let Some(error) = error {
+            self.pending[tag as usize].wish.error = Some((error, "the backing file could not be flushed"));
         }
         self.leg(now, tag);
     }

@@ -45,6 +45,8 @@ pub struct Options {
     pub backing: Backing,
     /// How many times as fast as the wall clock virtual time runs.
     pub speed: f64,
+    /// Never sleep: a processor is always busy, and answers are not late because the kernel wakes late.
+    pub awake: bool,
     /// Time between samples, by the wall clock.
     pub every: Duration,
     /// Whether the workloads of the description run beside the clients.
@@ -105,7 +107,7 @@ impl Server {
         let simulation = Simulation::serving(&system, &targets)?;
         let Place::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
         let notice = Notice::put(path)?;
-        let wake = Wake::new()?;
+        let wake = Wake::new(options.awake)?;
         wake.watch(&listener.fd, Source::Listener)?;
         wake.watch(&control.fd, Source::Control)?;
         let syncs =
@@ -268,8 +270,8 @@ impl Server {
             Source::Timer => {}
             Source::Synced => {
                 let now = self.clock.now();
-                for (tag, failed) in self.syncs.as_mut().map(Syncs::take).unwrap_or_default() {
-                    self.engine.synced(now, tag, failed);
+                for (tag, error) in self.syncs.as_mut().map(Syncs::take).unwrap_or_default() {
+                    self.engine.synced(now, tag, error);
                 }
             }
             Source::Client(place) => {

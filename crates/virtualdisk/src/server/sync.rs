@@ -5,12 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 
 use super::ServeError;
+use crate::content::Trouble;
+use crate::nbd::wire::ErrorCode;
 
 /// Asks for flushes and learns of their end.
 pub struct Syncs {
     /// Takes the numbers of flushes.
     pub ask: Sender<u32>,
-    /// Five bytes for each that is done: its number, and 1 where it failed.
+    /// Five bytes for each that is done: its number, and the error's number, 0 where there is none.
     pub done: UnixStream,
 }
 
@@ -25,10 +27,10 @@ impl Syncs {
             while let Ok(first) = asked.recv() {
                 // one flush is for all that were asked for before it began
                 let numbers: Vec<u32> = std::iter::once(first).chain(asked.try_iter()).collect();
-                let failed = u8::from(sync().is_err());
+                let error = sync().err().map_or(0, code);
                 for number in numbers {
                     let [a, b, c, d] = number.to_le_bytes();
-                    if tell.write_all(&[a, b, c, d, failed]).is_err() {
+                    if tell.write_all(&[a, b, c, d, error]).is_err() {
                         return;
                     }
                 }
@@ -38,15 +40,46 @@ impl Syncs {
         Ok(Syncs { ask, done })
     }
 
-    /// The flushes that are done, and whether they failed.
-    pub fn take(&mut self) -> Vec<(u32, bool)> {
+    /// The flushes that are done, and what went wrong with them.
+    pub fn take(&mut self) -> Vec<(u32, Option<ErrorCode>)> {
         let mut found = Vec::new();
         let mut one = [0; 5];
         // five bytes are written at once, and so they are read
         while let Ok(5) = self.done.read(&mut one) {
-            let [a, b, c, d, failed] = one;
-            found.push((u32::from_le_bytes([a, b, c, d]), failed != 0));
+            let [a, b, c, d, error] = one;
+            let error = (error != 0).then(|| ErrorCode::of(error.into()));
+            found.push((u32::from_le_bytes([a, b, c, d]), error));
         }
         found
+    }
+}
+
+/// The number of a failure, as clients are told; both that there are fit into a byte.
+fn code(error: std::io::Error) -> u8 {
+    let code = if let Trouble::NoSpace = error.into() { ErrorCode::Nospc } else { ErrorCode::Io };
+    code.code() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    #[test]
+    fn a_flush_that_fails_says_how() {
+        for (kind, told) in [
+            (None, None),
+            (Some(ErrorKind::StorageFull), Some(ErrorCode::Nospc)),
+            (Some(ErrorKind::QuotaExceeded), Some(ErrorCode::Nospc)),
+            (Some(ErrorKind::TimedOut), Some(ErrorCode::Io)),
+        ] {
+            let mut syncs = Syncs::start(move || kind.map_or(Ok(()), |kind| Err(Error::from(kind)))).unwrap();
+            syncs.ask.send(7).unwrap();
+            poll(&mut [PollFd::new(&syncs.done, PollFlags::IN)], None).unwrap();
+            assert_eq!(syncs.take(), [(7, told)]);
+        }
     }
 }

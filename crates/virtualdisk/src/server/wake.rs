@@ -71,6 +71,8 @@ pub struct Wake {
     /// When the timer is set to go off.
     set: Option<Instant>,
     margin: Duration,
+    /// It never sleeps.
+    awake: bool,
     /// How late the kernel usually wakes who sleeps: the middle of what was seen.
     usual: Duration,
     events: Vec<Event>,
@@ -81,7 +83,7 @@ fn kernel(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
 }
 
 impl Wake {
-    pub fn new() -> Result<Wake, ServeError> {
+    pub fn new(awake: bool) -> Result<Wake, ServeError> {
         // the usual slack of 50 us is what the whole is to keep to
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         // a disk does not wait for programs; who may not have that is served as any program
@@ -90,7 +92,7 @@ impl Wake {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
         let events = Vec::with_capacity(MOST_EVENTS);
-        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, usual: Duration::ZERO, events };
+        let wake = Wake { epoll, timer, set: None, margin: FIRST_MARGIN, awake, usual: Duration::ZERO, events };
         wake.watch(&wake.timer, Source::Timer)?;
         Ok(wake)
     }
@@ -114,7 +116,11 @@ impl Wake {
     pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(Source, EventFlags)>) -> Duration {
         found.clear();
         let began = Instant::now();
-        let sleeps = if exactly { until.saturating_sub(self.margin) } else { until };
+        let sleeps = match (self.awake, exactly) {
+            (true, _) => Duration::ZERO,
+            (false, true) => until.saturating_sub(self.margin),
+            (false, false) => until,
+        };
         let timeout = match (sleeps.is_zero(), exactly) {
             (true, _) => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
             (false, true) if self.set_timer(began, sleeps) => None,

@@ -39,6 +39,7 @@ pub fn options(place: Place) -> Options {
         bytes: None,
         backing: Backing::Memory { most_bytes: None },
         speed: 1.0,
+        awake: false,
         every: Duration::from_millis(200),
         workloads: false,
     }
