@@ -178,9 +178,9 @@ class Machine:
         return folder
 
     def swap_on(self, device):
-        # FUSE takes a dozen requests in the background and then makes the loop
-        # device's worker wait; with many more swap-outs behind it the two have
-        # been seen to wait for each other for ever.
+        # With more swap-outs queued than FUSE took in the background (a dozen, by
+        # nbdfuse) it and the loop device's worker have been seen to wait for each
+        # other for ever. It takes more now, which was not tried here.
         queue = "/sys/block/%s/queue/nr_requests" % os.path.basename(device)
         with open(queue, "w") as file:
             file.write("8")

@@ -7,6 +7,9 @@ import sys
 
 PACKAGE_OF = {
     "fio": "fio",
+    "nbdkit": "nbdkit",
+    "nbdfuse": "libnbd-bin",
+    "fusermount3": "fuse3",
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
     "losetup": "mount",

@@ -155,6 +155,10 @@ fn what_is_written_is_read_and_nothing_is_left() {
     assert_eq!((&made["connections"], &made["in_flight_at_most"]), (&4.into(), &128.into()));
     assert_eq!((&made["uri"], &made["read_only"]), (&lab.uri.as_str().into(), &false.into()));
     assert!(made["limits"].as_array().is_some_and(|limits| !limits.is_empty()));
+    // who goes through all files finds this one, and no error
+    let shown = fs::read_dir(format!("{}/1/mount", lab.journal)).expect("a folder");
+    let shown: Vec<_> = shown.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(shown, ["disk"]);
     let (first, last): (Vec<u8>, Vec<u8>) = ((0..100_000).map(|n| (n % 251) as u8).collect(), vec![7; 4096]);
     put(device(&made), 12_345, &first);
     put(device(&made), -4096, &last);

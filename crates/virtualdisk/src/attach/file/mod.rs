@@ -15,8 +15,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyWrite, Request, Session, WriteFlags,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, Session, WriteFlags,
 };
 use rustix::fs::FallocateFlags;
 
@@ -142,6 +142,20 @@ impl Filesystem for Files {
             Some(attributes) => reply.attr(&FOR_EVER, &attributes),
             None => reply.error(Errno::ENOENT),
         }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, from: u64, mut reply: ReplyDirectory) {
+        let all = [
+            (FOLDER, FileType::Directory, "."),
+            (FOLDER, FileType::Directory, ".."),
+            (FILE, FileType::RegularFile, NAME),
+        ];
+        for ((of, kind, name), at) in all.into_iter().zip(1..).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if reply.add(of, at, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
