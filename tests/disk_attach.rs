@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use devices::{Bench, processes, put, skip, tool, within};
+use devices::{Bench, kill, processes, put, skip, tool, within};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
@@ -88,12 +88,7 @@ impl Lab {
                 left.push(name);
             }
         }
-        for process in names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok()) {
-            let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-            if String::from_utf8_lossy(&line).contains(&self.journal) {
-                left.push(format!("process {}", String::from_utf8_lossy(&line).replace('\0', " ")));
-            }
-        }
+        left.extend(processes(&[&self.journal]).into_iter().map(|process| format!("process {process}")));
         left
     }
 
@@ -112,17 +107,8 @@ fn device(attached: &Value) -> &str {
     attached["device"].as_str().expect("a device")
 }
 
-fn kill(signal: &str, process: u64) {
-    assert!(tool("kill", &[signal, &process.to_string()]).is_some());
-    let status = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    // a busy machine takes its time, and until then the dead one holds its locks
-    if signal == "-KILL" {
-        within(|| status().is_empty() || status().contains("State:\tZ")).expect("it is dead");
-    }
-}
-
-fn keeper(attached: &Value) -> u64 {
-    attached["pid"].as_u64().expect("a process")
+fn keeper(attached: &Value) -> u32 {
+    attached["pid"].as_u64().and_then(|id| id.try_into().ok()).expect("a process")
 }
 
 /// Kernels differ in whether they refuse to open a read-only device for writing, or to write.
@@ -242,7 +228,7 @@ fn a_killed_server_takes_its_devices_along() {
     let Some(lab) = Lab::new("server") else { return };
     let (one, two) = (lab.attach(&[]), lab.attach(&[]));
     let mut writer = writing(device(&one));
-    kill("-KILL", lab.server.into());
+    kill("-KILL", lab.server);
     lab.nothing_is_left();
     writer.wait().expect("it saw errors and ended");
     assert_ne!(device(&one), device(&two));
@@ -256,7 +242,7 @@ fn a_killed_file_takes_its_device_along() {
     let mut writer = writing(device(&made));
     let mut killed = 0;
     for id in processes(&["diskwright-file", &lab.uri]) {
-        kill("-KILL", id.into());
+        kill("-KILL", id);
         killed += 1;
     }
     assert_eq!(killed, 1);
@@ -312,10 +298,10 @@ fn a_server_that_hangs_is_left_by_force() {
     let Some(lab) = Lab::new("hangs") else { return };
     let made = lab.attach(&[]);
     let mut writer = writing(device(&made));
-    kill("-STOP", lab.server.into());
+    kill("-STOP", lab.server);
     lab.fails(&["detach", device(&made)], "has it open");
     let done = lab.run(&["detach", device(&made), "--force"]);
-    kill("-CONT", lab.server.into());
+    kill("-CONT", lab.server);
     assert!(done.status.success(), "{}", said(&done));
     lab.nothing_is_left();
     writer.wait().expect("it saw errors and ended");

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use devices::{Bench, processes, skip, tool, within};
+use devices::{Bench, kill, processes, skip, tool, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
@@ -56,7 +56,7 @@ impl Disk {
     }
 
     fn kill_server(&mut self) {
-        kill(self.server);
+        kill("-KILL", self.server);
     }
 
     fn start_again(&mut self) {
@@ -73,15 +73,6 @@ fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
     within(answers).expect("it serves");
     Some(server)
-}
-
-fn kill(process: u32) {
-    tool("kill", &["-9", &process.to_string()]).expect("killed");
-    let gone = || {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        status.is_empty() || status.contains("State:\tZ")
-    };
-    within(gone).expect("it ends");
 }
 
 /// What a program says; `None` only where it is not installed.
@@ -222,7 +213,7 @@ fn write_until_killed(disk: &mut Disk, mount: &str, whom: impl FnOnce(&mut Disk)
     let fio = fio.expect("fio");
     std::thread::sleep(std::time::Duration::from_millis(1500));
     whom(disk);
-    kill(fio);
+    kill("-KILL", fio);
 }
 
 /// After whoever is killed: the journal is replayed, the checker finds nothing, and what was synced is there.
@@ -269,7 +260,7 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
 fn kill_clients(disk: &mut Disk) {
     let ids = processes(&["diskwright-file", &text(&disk.path("s"))]);
     assert_eq!(ids.len(), 1);
-    ids.into_iter().for_each(kill);
+    ids.into_iter().for_each(|id| kill("-KILL", id));
 }
 
 #[test]

@@ -30,6 +30,15 @@ pub fn processes(words: &[&str]) -> Vec<u32> {
     numbers.filter(has).collect()
 }
 
+/// Sends a signal; waits for the death that `-KILL` brings, until which the dead one holds its locks.
+pub fn kill(signal: &str, process: u32) {
+    tool("kill", &[signal, &process.to_string()]).expect("signalled");
+    let status = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    if signal == "-KILL" {
+        within(|| status().is_empty() || status().contains("State:\tZ")).expect("it ends");
+    }
+}
+
 pub fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }

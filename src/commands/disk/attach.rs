@@ -83,7 +83,7 @@ pub struct Shown {
     folder: PathBuf,
     /// The export
     uri: String,
-    /// Connections to the server, where it takes several
+    /// Connections to the server
     #[arg(long)]
     connections: u32,
     /// Refuse writes

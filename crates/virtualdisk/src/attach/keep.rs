@@ -111,8 +111,8 @@ fn by_fuse(entry: &Entry, order: &Order, export: &Export) -> Result<Held, Attach
     // a server that promises nothing about several connections may serve only one
     let _ = client.disconnect();
     let connections = if flags.has(TransmissionFlags::MULTI_CONN) { order.connections } else { 1 };
-    let file = Some(fuse::mount(entry, &Order { connections, ..order.clone() })?);
     let read_only = order.read_only || flags.has(TransmissionFlags::READ_ONLY);
+    let file = Some(fuse::mount(entry, &Order { connections, read_only, ..order.clone() })?);
     let device = fuse::attach(entry, read_only)?;
     let attached = Attached {
         schema: SCHEMA.to_owned(),

@@ -11,9 +11,10 @@ use std::thread;
 use super::super::AttachError;
 use super::super::export::Export;
 use super::super::talk::{self, Stream};
-use crate::nbd::client::About;
+use crate::nbd::Rest;
+use crate::nbd::client::{About, Ask};
 use crate::nbd::request::Request;
-use crate::nbd::wire::{self, Command, CommandFlags, ErrorCode, TransmissionFlags};
+use crate::nbd::wire::{self, Command, CommandFlags, ErrorCode};
 
 /// What a read gave, nothing for everything else; or an error's number as NBD and Linux have it.
 pub type Answer<'a> = Result<&'a [u8], u32>;
@@ -24,17 +25,6 @@ pub type Ended = Sender<Result<(), AttachError>>;
 
 /// Read from a socket at a time, bytes.
 const ROOM: usize = 256 << 10;
-
-/// A request.
-pub struct Asked<'a> {
-    pub command: Command,
-    pub flags: CommandFlags,
-    pub offset: u64,
-    /// Bytes; of the data, if there is any.
-    pub length: u32,
-    /// What is written.
-    pub data: &'a [u8],
-}
 
 /// All connections to an export.
 pub struct Lines {
@@ -63,17 +53,15 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lines {
-    /// Connects as often as `connections` says, or once where the server does not
-    /// promise that several see the same. The first connection that ends tells so.
+    /// Connects as often as `connections` says. Each connection that ends tells so.
     ///
     /// # Errors
     /// The server's.
     pub fn open(export: &Export, connections: u32, ended: &Ended) -> Result<Arc<Lines>, AttachError> {
         let first = talk::open(export)?;
         let about = first.about().clone();
-        let more = if about.flags.has(TransmissionFlags::MULTI_CONN) { connections.max(1) - 1 } else { 0 };
         let mut clients = vec![first];
-        for _ in 0..more {
+        for _ in 1..connections {
             clients.push(talk::open(export)?);
         }
         let mut lines = Vec::new();
@@ -89,7 +77,7 @@ impl Lines {
     }
 
     /// Asks on the connection that has the least to do.
-    pub fn ask(&self, asked: &Asked<'_>, waiting: Waiting) {
+    pub fn ask(&self, asked: Ask<'_>, waiting: Waiting) {
         let cookie = self.cookies.fetch_add(1, Ordering::Relaxed);
         match self.lines.iter().min_by_key(|line| line.under_way.load(Ordering::Relaxed)) {
             Some(line) => line.ask(cookie, asked, waiting),
@@ -129,18 +117,20 @@ impl Line {
         Ok(line)
     }
 
-    fn ask(&self, cookie: u64, asked: &Asked<'_>, waiting: Waiting) {
-        let reads = if asked.command == Command::Read { asked.length } else { 0 };
+    fn ask(&self, cookie: u64, asked: Ask<'_>, waiting: Waiting) {
+        let Ok((command, offset, length)) = asked.parts() else { return waiting(Err(ErrorCode::Inval.code())) };
+        let reads = if command == Command::Read { length } else { 0 };
         held(&self.waiting).insert(cookie, (reads, waiting));
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        let &Asked { command, flags, offset, length, data } = asked;
-        let head = Request { flags, command, cookie, offset, length }.head();
+        let head = Request { flags: CommandFlags(0), command, cookie, offset, length }.head();
         let sent = {
             let mut output = held(&self.output);
             let Output { stream, message } = &mut *output;
             message.clear();
             message.extend_from_slice(&head);
-            message.extend_from_slice(data);
+            if let Ask::Write { data, .. } = asked {
+                message.extend_from_slice(data);
+            }
             stream.write_all(message)
         };
         // one that is over may have been emptied before this came
@@ -158,16 +148,15 @@ impl Line {
             if let Err(error) = input.read_exact(&mut head) {
                 return what(&error);
             }
-            let [m0, m1, m2, m3, e0, e1, e2, e3, cookie @ ..] = head;
-            if u32::from_be_bytes([m0, m1, m2, m3]) != wire::SIMPLE_REPLY_MAGIC {
+            let mut rest = Rest(&head);
+            if rest.u32() != Some(wire::SIMPLE_REPLY_MAGIC) {
                 return "the server sends what is no answer".to_owned();
             }
-            let cookie = u64::from_be_bytes(cookie);
+            let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
             let Some((reads, waiting)) = held(&self.waiting).remove(&cookie) else {
                 return format!("the server answers {cookie:#x}, which nobody asked");
             };
             self.under_way.fetch_sub(1, Ordering::Relaxed);
-            let error = u32::from_be_bytes([e0, e1, e2, e3]);
             if error != 0 {
                 // as one that is known, whatever it is
                 waiting(Err(ErrorCode::of(error).code()));
@@ -219,10 +208,11 @@ mod tests {
         (Line::start(Stream::Unix(ours), &export, &ended).unwrap(), theirs, end)
     }
 
-    fn ask(line: &Line, cookie: u64, command: Command, length: u32, data: &[u8]) -> Receiver<Got> {
+    const READ: Ask<'_> = Ask::Read { offset: 4096, length: 3 };
+
+    fn ask(line: &Line, cookie: u64, asked: Ask<'_>) -> Receiver<Got> {
         let (answered, answer) = channel();
-        let asked = Asked { command, flags: CommandFlags(0), offset: 4096, length, data };
-        line.ask(cookie, &asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
+        line.ask(cookie, asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
         answer
     }
 
@@ -234,9 +224,9 @@ mod tests {
     #[test]
     fn answers_come_in_any_order_to_who_waits_for_them() {
         let (line, mut server, _end) = line();
-        let first = ask(&line, 1, Command::Read, 3, &[]);
-        let second = ask(&line, 2, Command::Write, 4, b"data");
-        let third = ask(&line, 3, Command::Flush, 0, &[]);
+        let first = ask(&line, 1, READ);
+        let second = ask(&line, 2, Ask::Write { offset: 0, data: b"data" });
+        let third = ask(&line, 3, Ask::Flush);
         let mut requests = [0; 3 * wire::REQUEST_BYTES + 4];
         server.read_exact(&mut requests).unwrap();
         assert_eq!(requests[2 * wire::REQUEST_BYTES..][..4], *b"data");
@@ -259,7 +249,7 @@ mod tests {
         ];
         for (name, sent, why) in cases {
             let (line, mut server, end) = line();
-            let (read, write) = (ask(&line, 1, Command::Read, 3, &[]), ask(&line, 2, Command::Write, 1, b"x"));
+            let (read, write) = (ask(&line, 1, READ), ask(&line, 2, Ask::Write { offset: 0, data: b"x" }));
             server.read_exact(&mut [0; 2 * wire::REQUEST_BYTES + 1]).unwrap();
             server.write_all(&sent).unwrap();
             drop(server);
@@ -268,14 +258,14 @@ mod tests {
             let said = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
             assert!(said.contains(why), "{name}: {said}");
             // and who comes later is told at once
-            assert_eq!(ask(&line, 3, Command::Flush, 0, &[]).recv_timeout(SOON).unwrap(), Err(5), "{name}");
+            assert_eq!(ask(&line, 3, Ask::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
         }
     }
 
     #[test]
     fn an_error_of_a_number_that_nbd_does_not_know_is_an_invalid_request() {
         let (line, mut server, _end) = line();
-        let read = ask(&line, 1, Command::Read, 3, &[]);
+        let read = ask(&line, 1, READ);
         server.write_all(&reply(12345, 1, &[])).unwrap();
         assert_eq!(read.recv_timeout(SOON).unwrap(), Err(22));
     }

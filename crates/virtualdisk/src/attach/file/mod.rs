@@ -22,8 +22,9 @@ use rustix::fs::FallocateFlags;
 
 use super::AttachError;
 use super::export::Export;
-use crate::nbd::wire::{Command, CommandFlags, TransmissionFlags};
-use lines::{Asked, Lines};
+use crate::nbd::client::Ask;
+use crate::nbd::wire::{Command, TransmissionFlags};
+use lines::Lines;
 
 /// Its name.
 pub const NAME: &str = "disk";
@@ -37,7 +38,8 @@ const FILE: INodeNo = INodeNo(2);
 /// Neither name nor size changes.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-/// Shows an export as the file [`NAME`] in a folder, until it is unmounted.
+/// Shows an export as the file [`NAME`] in a folder, until it is unmounted. Who asks knows whether the
+/// server takes several connections, and writes.
 ///
 /// # Errors
 /// Where the server or the mount cannot be had; when the server is gone.
@@ -46,7 +48,6 @@ pub fn serve(export: &Export, folder: &Path, connections: u32, read_only: bool) 
     let _ = rustix::process::setpriority_process(None, -15);
     let (ended, end) = channel();
     let lines = Lines::open(export, connections, &ended)?;
-    let read_only = read_only || lines.about().flags.has(TransmissionFlags::READ_ONLY);
     let mut config = Config::default();
     let access = if read_only { MountOption::RO } else { MountOption::RW };
     config.mount_options = vec![
@@ -106,13 +107,12 @@ impl Files {
         })
     }
 
-    fn empty(&self, command: Command, offset: u64, length: u32, reply: ReplyEmpty) {
-        let asked = Asked { command, flags: CommandFlags(0), offset, length, data: &[] };
+    fn empty(&self, asked: Ask<'_>, reply: ReplyEmpty) {
         let answer = move |answer: lines::Answer<'_>| match answer {
             Ok(_) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(&asked, Box::new(answer));
+        self.lines.ask(asked, Box::new(answer));
     }
 }
 
@@ -179,12 +179,11 @@ impl Filesystem for Files {
         if length == 0 {
             return reply.data(&[]);
         }
-        let asked = Asked { command: Command::Read, flags: CommandFlags(0), offset, length, data: &[] };
         let answer = move |answer: lines::Answer<'_>| match answer {
             Ok(data) => reply.data(data),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(&asked, Box::new(answer));
+        self.lines.ask(Ask::Read { offset, length }, Box::new(answer));
     }
 
     fn write(
@@ -204,12 +203,11 @@ impl Filesystem for Files {
         if offset.checked_add(length.into()).is_none_or(|end| end > self.lines.about().bytes) {
             return reply.error(Errno::ENOSPC);
         }
-        let asked = Asked { command: Command::Write, flags: CommandFlags(0), offset, length, data };
         let answer = move |answer: lines::Answer<'_>| match answer {
             Ok(_) => reply.written(length),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(&asked, Box::new(answer));
+        self.lines.ask(Ask::Write { offset, data }, Box::new(answer));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -219,7 +217,7 @@ impl Filesystem for Files {
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         if self.lines.about().flags.has(TransmissionFlags::FLUSH) {
-            self.empty(Command::Flush, 0, 0, reply);
+            self.empty(Ask::Flush, reply);
         } else {
             reply.ok();
         }
@@ -242,7 +240,7 @@ impl Filesystem for Files {
         let within = offset.checked_add(length).is_some_and(|end| end <= self.lines.about().bytes);
         match u32::try_from(length) {
             Ok(length) if zeroes && within && self.lines.about().flags.has(TransmissionFlags::WRITE_ZEROES) => {
-                self.empty(Command::WriteZeroes, offset, length, reply);
+                self.empty(Ask::Other { command: Command::WriteZeroes, offset, length }, reply);
             }
             _ => reply.error(Errno::EOPNOTSUPP),
         }

@@ -131,7 +131,7 @@ pub enum Ask<'a> {
 }
 
 impl Ask<'_> {
-    fn parts(&self) -> Result<(Command, u64, u32), ClientError> {
+    pub(crate) fn parts(&self) -> Result<(Command, u64, u32), ClientError> {
         let (command, offset, length) = match *self {
             Self::Read { offset, length } => (Command::Read, offset, u64::from(length)),
             Self::Write { offset, data } => (Command::Write, offset, data.len() as u64),
