@@ -109,15 +109,9 @@ pub enum Trouble {
     Io(io::Error),
 }
 
+/// From the kernel: a full disk, a quota or a limit of file size are one thing.
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
-        Trouble::of(error)
-    }
-}
-
-impl Trouble {
-    /// From the kernel: a full disk, a quota or a limit of file size are one thing.
-    pub(super) fn of(error: io::Error) -> Trouble {
         if is_full(&error) { Trouble::NoSpace } else { Trouble::Io(error) }
     }
 }

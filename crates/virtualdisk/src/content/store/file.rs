@@ -102,7 +102,7 @@ impl InFile {
                 Ok(0) => return Err(Short { done, why: Trouble::Io(io::ErrorKind::WriteZero.into()) }),
                 Ok(bytes) => done += bytes,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(Short { done, why: Trouble::of(e) }),
+                Err(e) => return Err(Short { done, why: e.into() }),
             }
         }
         Ok(())
@@ -123,7 +123,7 @@ impl InFile {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => *can = false,
-                Err(e) => return Err(Trouble::of(e.into())),
+                Err(e) => return Err(Trouble::from(io::Error::from(e))),
             }
         }
         let mut left = bytes;
@@ -143,7 +143,7 @@ impl InFile {
             Err(Errno::NXIO) => Ok(Some(bytes)),
             // a file system that does not know: all is data
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
-            Err(e) => Err(Trouble::of(e.into())),
+            Err(e) => Err(Trouble::from(io::Error::from(e))),
         };
         match next(SeekFrom::Data(start))? {
             None => Ok(all),
